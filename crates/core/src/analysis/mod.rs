@@ -1,0 +1,1 @@
+//! All arithmetic on more than one observation: a file per question, named by it.

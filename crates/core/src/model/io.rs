@@ -1,0 +1,251 @@
+//! One block I/O, and the names of what it can be.
+
+use super::DevId;
+
+/// The kernel's `REQ_OP_*` number of a request (`include/linux/blk_types.h`), kept as it was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Op(pub i32);
+
+impl Op {
+    /// `REQ_OP_READ`.
+    pub const READ: Op = Op(0);
+    /// `REQ_OP_WRITE`.
+    pub const WRITE: Op = Op(1);
+    /// `REQ_OP_FLUSH`.
+    pub const FLUSH: Op = Op(2);
+    /// `REQ_OP_DISCARD`.
+    pub const DISCARD: Op = Op(3);
+    /// `REQ_OP_SECURE_ERASE`.
+    pub const SECURE_ERASE: Op = Op(5);
+    /// `REQ_OP_WRITE_ZEROES`.
+    pub const WRITE_ZEROES: Op = Op(9);
+
+    /// The class under which `/proc/diskstats` counts this operation.
+    ///
+    /// Source: `op_stat_group()` of the kernel: discard and secure erase are discards, of the rest odd
+    /// numbers are writes and even ones reads; flushes are counted apart (`blk_account_io_flush`).
+    pub fn class(self) -> Class {
+        match self {
+            Op::FLUSH => Class::Flush,
+            Op::DISCARD | Op::SECURE_ERASE => Class::Discard,
+            Op(n) if n & 1 == 1 => Class::Write,
+            Op(_) => Class::Read,
+        }
+    }
+}
+
+/// The four classes that the kernel keeps apart in its disk statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// Reads.
+    Read,
+    /// Writes, also the empty one that carries a flush.
+    Write,
+    /// Discards (trim).
+    Discard,
+    /// Cache flushes as the device saw them.
+    Flush,
+}
+
+impl Class {
+    /// All classes, in the order of the kernel's statistics; `class as usize` indexes it.
+    pub const ALL: [Class; 4] = [Class::Read, Class::Write, Class::Discard, Class::Flush];
+
+    /// Lower-case name, as in JSON keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Read => "read",
+            Class::Write => "write",
+            Class::Discard => "discard",
+            Class::Flush => "flush",
+        }
+    }
+}
+
+/// How an I/O came to be, that is how far its process can be trusted as its cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// Submitted by the process that wanted it (direct I/O, synchronous reads).
+    Direct,
+    /// Written back from the page cache: the submitter is the kernel, the inode says whose data it was.
+    Writeback,
+    /// File-system metadata or a journal.
+    Metadata,
+    /// The kernel could not tell.
+    Unknown,
+}
+
+impl Origin {
+    /// All origins; the position is the number stored in recordings.
+    pub const ALL: [Origin; 4] = [Origin::Direct, Origin::Writeback, Origin::Metadata, Origin::Unknown];
+
+    /// Lower-case name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Direct => "direct",
+            Origin::Writeback => "writeback",
+            Origin::Metadata => "metadata",
+            Origin::Unknown => "unknown",
+        }
+    }
+
+    /// The origin stored under `code`; numbers of later versions read as unknown.
+    pub fn from_code(code: i32) -> Origin {
+        usize::try_from(code).ok().and_then(|i| Self::ALL.get(i).copied()).unwrap_or(Origin::Unknown)
+    }
+
+    /// The number under which recordings store this origin.
+    pub fn code(self) -> i32 {
+        self as i32
+    }
+}
+
+/// A task's name as the kernel keeps it: up to 16 bytes, any bytes but NUL. Untrusted: escape it where it is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Comm([u8; 16]);
+
+impl Comm {
+    /// Takes bytes up to the first NUL; whatever is longer than 16 bytes is cut.
+    pub fn new(bytes: &[u8]) -> Comm {
+        let mut out = [0; 16];
+        for (to, from) in out.iter_mut().zip(bytes.iter().take_while(|b| **b != 0)) {
+            *to = *from;
+        }
+        Comm(out)
+    }
+
+    /// The bytes without padding.
+    pub fn as_bytes(&self) -> &[u8] {
+        let n = self.0.iter().position(|b| *b == 0).unwrap_or(16);
+        &self.0[..n]
+    }
+
+    /// As text; bytes that are no UTF-8 become U+FFFD. Not escaped for any surface.
+    pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.as_bytes())
+    }
+}
+
+impl std::fmt::Debug for Comm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.to_text())
+    }
+}
+
+/// One completed block I/O of one device (of one layer: an I/O through a stack is one [`Io`] per layer).
+///
+/// Three instants: *start* (accounted by the block layer, `block_io_start`), *issue* (handed to the driver, the last
+/// one after a requeue) and *done* (last completion). `None` is "the source does not know", never zero.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Io {
+    /// Completion, in nanoseconds since the recording's start.
+    pub done_ns: i64,
+    /// The whole disk, never a partition.
+    pub dev: DevId,
+    /// Operation.
+    pub op: Op,
+    /// Bytes transferred (0 for flushes and for the empty write that carries one).
+    pub bytes: i64,
+    /// Start to issue, in nanoseconds: time in the kernel's queues (S2C - D2C). `None` if the source has no start.
+    pub queue_ns: Option<i64>,
+    /// Issue to done, in nanoseconds (D2C): the driver, its queue and the device.
+    pub device_ns: i64,
+    /// First sector, in units of 512 bytes, on the whole disk.
+    pub sector: Option<i64>,
+    /// The kernel's command flags above the operation (`cmd_flags >> 8`).
+    pub flags: Option<i32>,
+    /// 0, or the errno-like value with which the device failed it (positive: `EIO` is 5).
+    pub error: Option<i32>,
+    /// How many bios or requests the block layer merged into this one (as `/proc/diskstats` counts merges).
+    pub merges: Option<i32>,
+    /// Process (thread group) that submitted it.
+    pub tgid: Option<i32>,
+    /// Name of the submitting task.
+    pub comm: Option<Comm>,
+    /// Control group (cgroup v2 id, that is the inode number of its directory).
+    pub cgroup: Option<i64>,
+    /// Inode number of the file behind it.
+    pub ino: Option<i64>,
+    /// Device of the file system on which `ino` counts (`major << 20 | minor`).
+    pub fs_dev: Option<i32>,
+    /// How far `tgid` can be trusted as the cause.
+    pub origin: Origin,
+}
+
+impl Io {
+    /// `REQ_SYNC` shifted as in [`Io::flags`] (bit 11 of `cmd_flags`).
+    pub const FLAG_SYNC: i32 = 1 << 3;
+    /// `REQ_META`.
+    pub const FLAG_META: i32 = 1 << 4;
+    /// `REQ_PREFLUSH`.
+    pub const FLAG_PREFLUSH: i32 = 1 << 10;
+    /// `REQ_FUA`.
+    pub const FLAG_FUA: i32 = 1 << 9;
+    /// `REQ_RAHEAD`.
+    pub const FLAG_RAHEAD: i32 = 1 << 11;
+
+    /// An I/O of which only the required parts are known.
+    pub fn new(done_ns: i64, dev: DevId, op: Op, bytes: i64, queue_ns: Option<i64>, device_ns: i64) -> Io {
+        Io {
+            done_ns,
+            dev,
+            op,
+            bytes,
+            queue_ns,
+            device_ns,
+            sector: None,
+            flags: None,
+            error: None,
+            merges: None,
+            tgid: None,
+            comm: None,
+            cgroup: None,
+            ino: None,
+            fs_dev: None,
+            origin: Origin::Unknown,
+        }
+    }
+
+    /// When it was issued to the driver.
+    pub fn issue_ns(&self) -> i64 {
+        self.done_ns - self.device_ns
+    }
+
+    /// When the block layer began to account it; the issue time if the start is not known.
+    pub fn start_ns(&self) -> i64 {
+        self.issue_ns() - self.queue_ns.unwrap_or(0)
+    }
+
+    /// Start to done (S2C), what `iostat` calls await; device time alone if the start is not known.
+    pub fn total_ns(&self) -> i64 {
+        self.device_ns + self.queue_ns.unwrap_or(0)
+    }
+
+    /// Class under which the kernel's statistics count it.
+    pub fn class(&self) -> Class {
+        self.op.class()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_follow_the_kernels_grouping() {
+        assert_eq!(Op::READ.class(), Class::Read);
+        assert_eq!(Op::WRITE_ZEROES.class(), Class::Write);
+        assert_eq!(Op::SECURE_ERASE.class(), Class::Discard);
+        assert_eq!(Op::FLUSH.class(), Class::Flush);
+        assert_eq!(Op(7).class(), Class::Write, "zone append");
+    }
+
+    #[test]
+    fn comm_ends_at_nul_and_is_cut_at_sixteen() {
+        assert_eq!(Comm::new(b"fio\0junk").as_bytes(), b"fio");
+        assert_eq!(Comm::new(b"0123456789abcdefXYZ").as_bytes(), b"0123456789abcdef");
+        assert_eq!(Comm::new(b"").as_bytes(), b"");
+    }
+}

@@ -1,0 +1,84 @@
+//! What could not be recorded. Loss is data: it is counted, dated, stored and shown.
+
+use super::{Class, DevId};
+
+/// Why I/Os are missing from the stream of [`super::Io`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossReason {
+    /// The kernel's event ring was full.
+    RingFull,
+    /// Two requests in flight wanted the same slot of the tracer's table.
+    SlotClash,
+    /// The writer's queue was full: the disk that holds the recording was too slow.
+    WriterBusy,
+    /// No room on the disk that holds the recording.
+    DiskFull,
+    /// A damaged block of the recording.
+    Corrupt,
+    /// The retention limit (`--keep`) removed it; not counted as lost in totals of what was kept.
+    Retention,
+    /// In flight when the probes were attached: its start is not known. Censored, not lost.
+    Censored,
+    /// Another tool's log was cut or damaged.
+    Import,
+}
+
+impl LossReason {
+    /// All reasons; the position is the number stored in recordings.
+    pub const ALL: [LossReason; 8] = [
+        LossReason::RingFull,
+        LossReason::SlotClash,
+        LossReason::WriterBusy,
+        LossReason::DiskFull,
+        LossReason::Corrupt,
+        LossReason::Retention,
+        LossReason::Censored,
+        LossReason::Import,
+    ];
+
+    /// Name, as in JSON and in recordings.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossReason::RingFull => "ring-full",
+            LossReason::SlotClash => "slot-clash",
+            LossReason::WriterBusy => "writer-busy",
+            LossReason::DiskFull => "disk-full",
+            LossReason::Corrupt => "corrupt",
+            LossReason::Retention => "retention",
+            LossReason::Censored => "censored",
+            LossReason::Import => "import",
+        }
+    }
+
+    /// The reason called `name`.
+    pub fn from_name(name: &str) -> Option<LossReason> {
+        Self::ALL.into_iter().find(|r| r.name() == name)
+    }
+
+    /// Whether these I/Os belong to what the recording claims to hold and are missing from it.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, LossReason::Censored | LossReason::Retention)
+    }
+}
+
+/// I/Os that completed within `[from_ns, to_ns]` and are not in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Lost {
+    /// Start of the interval, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// End of the interval.
+    pub to_ns: i64,
+    /// The device, if known.
+    pub dev: Option<DevId>,
+    /// The class, if known.
+    pub class: Option<Class>,
+    /// Why.
+    pub reason: LossReason,
+    /// How many I/Os; `None` if not even that is known (a damaged block).
+    pub ios: Option<i64>,
+    /// How many bytes they moved, if known.
+    pub bytes: Option<i64>,
+    /// How many merges went into them, if known.
+    pub merges: Option<i64>,
+}

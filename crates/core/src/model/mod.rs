@@ -1,0 +1,59 @@
+//! What an observation is: the words that every other room uses. No input or output here.
+//!
+//! Time is `i64` nanoseconds of `CLOCK_MONOTONIC` counted from the recording's start; the wall clock of that
+//! instant stands once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
+
+mod counters;
+mod device;
+mod histogram;
+mod io;
+mod loss;
+mod recording;
+
+pub use counters::{ClassCounters, CounterSample, DiskCounters, FlushCounters};
+pub use device::{DevId, Device, DeviceKind};
+pub use histogram::Histogram;
+pub use io::{Class, Comm, Io, Op, Origin};
+pub use loss::{LossReason, Lost};
+pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
+
+/// Bytes of a kernel sector: always 512, whatever the device's block size.
+pub const SECTOR_BYTES: i64 = 512;
+
+/// A remark on the time line: a phase of an experiment, a clock step, the start and end of recording.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Mark {
+    /// When, in nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// What kind of mark, e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`.
+    pub kind: String,
+    /// For people.
+    pub text: String,
+}
+
+/// The one stream that every source yields and every consumer eats.
+///
+/// Items come ordered by [`Observation::at_ns`]. Every analysis must decide what it does with [`Observation::Lost`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Observation {
+    /// A snapshot of one device's kernel counters.
+    Counters(CounterSample),
+    /// One completed block I/O.
+    Io(Io),
+    /// I/Os that happened and could not be recorded, or only in part.
+    Lost(Lost),
+    /// A remark on the time line.
+    Mark(Mark),
+}
+
+impl Observation {
+    /// The instant by which the stream is ordered: completion of an I/O, end of a loss interval, the time of a sample.
+    pub fn at_ns(&self) -> i64 {
+        match self {
+            Self::Counters(c) => c.at_ns,
+            Self::Io(io) => io.done_ns,
+            Self::Lost(l) => l.to_ns,
+            Self::Mark(m) => m.at_ns,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What is known of a recording as a whole.
+
+use super::Device;
+
+/// Version of the recording format that this code writes. Readers refuse newer ones.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Where the observations of a recording came from. Every output says it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Source {
+    /// Every I/O, from kernel tracepoints.
+    Ebpf,
+    /// Counters only: rates and mean latencies between samples, no single I/O.
+    Counters,
+    /// Another tool's log, by its kind (`iostat`, `blktrace`, ...).
+    Import(String),
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Ebpf => f.write_str("ebpf"),
+            Source::Counters => f.write_str("counters"),
+            Source::Import(kind) => write!(f, "import:{kind}"),
+        }
+    }
+}
+
+impl From<Source> for String {
+    fn from(s: Source) -> String {
+        s.to_string()
+    }
+}
+
+impl TryFrom<String> for Source {
+    type Error = String;
+
+    fn try_from(s: String) -> Result<Source, String> {
+        match s.as_str() {
+            "ebpf" => Ok(Source::Ebpf),
+            "counters" => Ok(Source::Counters),
+            other => match other.strip_prefix("import:") {
+                Some(kind) => Ok(Source::Import(kind.to_owned())),
+                None => Err(format!("unknown source {other:?}; expected ebpf, counters or import:KIND")),
+            },
+        }
+    }
+}
+
+/// What the recorder itself cost, measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
+pub struct RecorderCost {
+    /// CPU seconds of the recording process (user and system).
+    #[serde(default)]
+    pub cpu_s: Option<f64>,
+    /// CPU seconds spent inside the kernel probes (BPF run-time statistics), if they were on.
+    #[serde(default)]
+    pub probe_cpu_s: Option<f64>,
+    /// Peak resident memory.
+    #[serde(default)]
+    pub max_rss_bytes: Option<u64>,
+}
+
+/// `meta.json` of a recording: everything that is said once.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct RecordingMeta {
+    /// Format version, see [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// Where the observations came from.
+    pub source: Source,
+    /// Wall clock of the recording's start, in nanoseconds since the Unix epoch.
+    pub start_unix_ns: i64,
+    /// `CLOCK_MONOTONIC` of the recording's start, in nanoseconds; what event times were measured against.
+    #[serde(default)]
+    pub start_monotonic_ns: Option<i64>,
+    /// End of the recording in nanoseconds since its start; `None` while it runs or after a crash.
+    #[serde(default)]
+    pub end_ns: Option<i64>,
+    /// Host name.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// Kernel release.
+    #[serde(default)]
+    pub kernel: Option<String>,
+    /// `CONFIG_HZ`, if it could be found.
+    #[serde(default)]
+    pub kernel_hz: Option<u32>,
+    /// The devices, those that came and went too.
+    #[serde(default)]
+    pub devices: Vec<Device>,
+    /// The recorder's own process, whose I/O is in the recording too.
+    #[serde(default)]
+    pub recorder_tgid: Option<i32>,
+    /// The options of the recorder, for people.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// What this source could not see and why, for people.
+    #[serde(default)]
+    pub limits: Vec<String>,
+    /// The recorder's own cost; filled at the end.
+    #[serde(default)]
+    pub cost: RecorderCost,
+    /// Program and version that wrote it.
+    #[serde(default)]
+    pub writer: Option<String>,
+}
+
+impl RecordingMeta {
+    /// The least that a recording must say.
+    pub fn new(source: Source, start_unix_ns: i64) -> RecordingMeta {
+        RecordingMeta {
+            schema_version: SCHEMA_VERSION,
+            source,
+            start_unix_ns,
+            start_monotonic_ns: None,
+            end_ns: None,
+            host: None,
+            kernel: None,
+            kernel_hz: None,
+            devices: Vec::new(),
+            recorder_tgid: None,
+            options: Vec::new(),
+            limits: Vec::new(),
+            cost: RecorderCost::default(),
+            writer: Some(concat!("iolens ", env!("CARGO_PKG_VERSION")).to_owned()),
+        }
+    }
+}

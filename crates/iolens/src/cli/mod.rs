@@ -1,0 +1,1 @@
+//! argv -> typed plans; nothing else.

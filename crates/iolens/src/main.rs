@@ -1,0 +1,3 @@
+//! See what your disks really did.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Readers of `/proc` and `/sys` and the sampler, under a given root.

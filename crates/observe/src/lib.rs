@@ -1,0 +1,7 @@
+//! The outside world turned into observations. Linux, privileges and `unsafe` live only here.
+//!
+//! Who may know whom: this crate knows `iolens_core::model` only.
+
+pub mod counters;
+pub mod topology;
+pub mod trace;

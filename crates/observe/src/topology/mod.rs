@@ -1,0 +1,1 @@
+//! Names for numbers: devices, stacks, mounts.

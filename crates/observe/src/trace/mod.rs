@@ -1,0 +1,1 @@
+//! The tracer: loading, probe choice, ring reading, ordering across CPUs, loss.
