@@ -1,0 +1,103 @@
+import type { Finding, ReportData, Scope } from "./data";
+import { openLevels, pick, type Slots } from "./levels";
+import { clamp, type Range } from "./zoom";
+
+export type ClockMode = "elapsed" | "utc";
+
+/** What the reader is looking at. One place; everything that draws listens to it. */
+export class Store {
+  readonly bounds: Range;
+  range: Range;
+  scopeIndex = 0;
+  show = { read: true, write: true };
+  clock: ClockMode = "elapsed";
+  /** The finding last chosen; its window is marked in the charts. */
+  finding: Finding | null = null;
+  readonly #levels = new Map<number, Slots[]>();
+  readonly #listeners: (() => void)[] = [];
+  readonly #past: Range[] = [];
+
+  constructor(readonly data: ReportData) {
+    this.bounds = { from: 0, to: Math.max(data.recording.duration_s, 1e-3) };
+    this.range = this.bounds;
+  }
+
+  get scope(): Scope | undefined {
+    return this.data.scopes[this.scopeIndex];
+  }
+
+  /** Levels of the scope on screen, the coarsest first. */
+  get levels(): Slots[] {
+    let levels = this.#levels.get(this.scopeIndex);
+    if (!levels) {
+      levels = this.scope ? openLevels(this.scope) : [];
+      this.#levels.set(this.scopeIndex, levels);
+    }
+    return levels;
+  }
+
+  /** The level drawn now. */
+  get level(): Slots | undefined {
+    return pick(this.levels, this.range);
+  }
+
+  get whole(): boolean {
+    return this.range.from <= this.bounds.from && this.range.to >= this.bounds.to;
+  }
+
+  get canGoBack(): boolean {
+    return this.#past.length > 0;
+  }
+
+  /** Least stretch worth looking at: ten of the finest slots. */
+  get minSpan(): number {
+    const finest = this.levels[this.levels.length - 1]?.step ?? 1e-3;
+    return Math.min(this.bounds.to, finest * 10);
+  }
+
+  listen(f: () => void): void {
+    this.#listeners.push(f);
+  }
+
+  changed(): void {
+    for (const f of this.#listeners) f();
+  }
+
+  /** Shows `range`, and remembers where it came from unless this is one of many small steps. */
+  look(range: Range, remember = true): void {
+    if (remember && this.#past.at(-1) !== this.range) this.#past.push(this.range);
+    if (this.#past.length > 100) this.#past.shift();
+    this.range = clamp(range, this.bounds, this.minSpan);
+    this.changed();
+  }
+
+  back(): void {
+    const range = this.#past.pop();
+    if (!range) return;
+    this.range = range;
+    this.changed();
+  }
+
+  reset(): void {
+    this.finding = null;
+    if (!this.whole) this.look(this.bounds);
+    else this.changed();
+  }
+
+  chooseScope(index: number): void {
+    if (index < 0 || index >= this.data.scopes.length) return;
+    this.scopeIndex = index;
+    this.changed();
+  }
+
+  /** The scope that shows a finding's device best. */
+  chooseFinding(finding: Finding, range: Range): void {
+    this.finding = finding;
+    const device = finding.device;
+    if (device && !this.scope?.devices.includes(device)) {
+      const i = this.data.scopes.findIndex((s) => s.devices.includes(device));
+      if (i >= 0) this.scopeIndex = i;
+    }
+    this.look(range);
+  }
+}
