@@ -8,16 +8,18 @@ export interface Definition {
 
 const LATENCY = "From the moment the block layer accounts the I/O (block_io_start) to its last completion, as iostat's await.";
 
+const PEAK = "Where slots are merged for the view, the light area behind reaches up to the highest of the finer slots.";
+
 export const DEFINITIONS: Record<string, Definition> = {
   iops: {
     title: "IOPS",
-    text: "I/Os completed per second. An I/O belongs to the slot in which it completes. Merged requests count once.",
+    text: `I/Os completed per second. An I/O belongs to the slot in which it completes. Merged requests count once. ${PEAK}`,
     formula: "completions ÷ slot length",
     id: "A5",
   },
   throughput: {
     title: "Throughput",
-    text: "Bytes of completed I/Os per second, in powers of 1000 (1 MB = 1 000 000 bytes).",
+    text: `Bytes of completed I/Os per second, in powers of 1000 (1 MB = 1 000 000 bytes). ${PEAK}`,
     formula: "bytes ÷ slot length",
     id: "A5",
   },
@@ -52,7 +54,7 @@ export const DEFINITIONS: Record<string, Definition> = {
   },
   busy: {
     title: "Busy time",
-    text: "Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. A device that serves many I/Os at once can be 100 % busy and far from its limit.",
+    text: `Share of time with at least one I/O in flight, measured exactly from start and completion of every I/O. A device that serves many I/Os at once can be 100 % busy and far from its limit. ${PEAK}`,
     formula: "measure of ∪ [start, done) ÷ time",
     id: "A2",
   },
@@ -64,7 +66,7 @@ export const DEFINITIONS: Record<string, Definition> = {
   },
   inflight: {
     title: "I/Os in flight",
-    text: "How many I/Os were started and not yet done: time-weighted mean and maximum of each slot (aqu-sz, but exact).",
+    text: `How many I/Os were started and not yet done: time-weighted mean and maximum of each slot (aqu-sz, but exact). ${PEAK}`,
     formula: "mean = ∫N(t)dt ÷ time",
     id: "A3",
   },

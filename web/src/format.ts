@@ -149,8 +149,19 @@ export function byKey(key: string, value: unknown): string {
 
 const UNITS = ["bytes_per_s", "per_s", "percent", "bytes", "us", "ns", "s"];
 
+const LABELS: Record<string, string> = {
+  mean_1s_bytes_per_s: "1 s sampling",
+  peak_bytes_per_s: "peak rate",
+  ios: "I/Os",
+  acf: "autocorrelation",
+  p_value: "p-value",
+  util_io_ticks_percent: "%util (io_ticks)",
+};
+
 /** The name of a piece of evidence without its unit: `read_p99_during_us` is "read p99 during". */
 export function label(key: string): string {
+  const known = LABELS[key];
+  if (known) return known;
   const unit = UNITS.find((u) => key.endsWith(`_${u}`));
   const bare = unit && key.length > unit.length + 1 ? key.slice(0, -unit.length - 1) : key;
   return bare.replaceAll("_", " ").replace(/\biops\b/, "IOPS").replace(/\bios\b/, "I/Os");

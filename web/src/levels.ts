@@ -58,16 +58,16 @@ export function openLevels(scope: Scope): Slots[] {
   return scope.levels.map((l) => new Slots(l)).sort((a, b) => b.step - a.step || b.n - a.n);
 }
 
-/** Slots beyond which a finer level would only draw several of them into one pixel. */
-export const MAX_SLOTS_IN_VIEW = 4000;
-
-/** The finest level that covers all of `range` without drowning it; else the coarsest. */
-export function pick(levels: Slots[], range: Range): Slots | undefined {
+/**
+ * The finest level that covers all of `range` with at most `maxSlots` slots (more would be drawn on top of each other);
+ * else the coarsest. Levels come sorted as by [openLevels].
+ */
+export function pick(levels: Slots[], range: Range, maxSlots: number): Slots | undefined {
   let best = levels[0];
   for (const level of levels) {
     const slack = level.step * 1.001;
     const covers = level.from <= range.from + slack && level.to >= range.to - slack;
-    const fits = (range.to - range.from) / level.step <= MAX_SLOTS_IN_VIEW;
+    const fits = (range.to - range.from) / level.step <= maxSlots;
     if (covers && fits && best && level.step <= best.step) best = level;
   }
   return best;
@@ -81,6 +81,21 @@ export function finerThan(levels: Slots[], step: number): Range[] {
     const last = out[out.length - 1];
     if (last && l.from <= last.to) last.to = Math.max(last.to, l.to);
     else out.push({ from: l.from, to: l.to });
+  }
+  return out;
+}
+
+/** The highest value among the slots of `fine` within each slot `[a, b)` of `level`; absent where there is none. */
+export function peaks(level: Slots, fine: Slots, name: ColumnName, a: number, b: number): Float64Array {
+  const out = new Float64Array(b - a).fill(NaN);
+  const column = fine.column(name);
+  if (!column) return out;
+  for (let i = a; i < b; i++) {
+    const [lo, hi] = fine.within({ from: level.at(i), to: level.at(i + 1) });
+    for (let k = lo; k < hi; k++) {
+      const v = column[k] ?? NaN;
+      if (!(v <= (out[i - a] ?? NaN))) out[i - a] = Number.isNaN(v) ? (out[i - a] ?? NaN) : v;
+    }
   }
   return out;
 }

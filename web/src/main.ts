@@ -1,5 +1,6 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import { AXIS_LEFT, AXIS_RIGHT } from "./charts/base";
 import { HeatChart } from "./charts/heat";
 import { PANELS } from "./charts/panels";
 import { TimeChart } from "./charts/time";
@@ -37,7 +38,9 @@ function build(data: ReportData): void {
   if (quiet) time.append(none);
   else time.append(toolbar.root, inView.root, h("div", { class: "panels" }, ...charts.map((c) => c.root)));
   const whole = h("section", { id: "distributions" }, h("h2", { text: "Over the whole recording" }), distributions.root);
-  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, quality(data), glossary());
+  const definitions = glossary();
+  addEventListener("beforeprint", () => (definitions.open = true));
+  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, quality(data), definitions);
   const footer = h("footer", { text: `Made by ${data.writer}. This file is complete: it loads nothing and sends nothing.` });
   document.body.replaceChildren(header(data), main, footer, tooltip());
 
@@ -51,9 +54,19 @@ function build(data: ReportData): void {
   };
   const later = onFrame(draw);
   store.listen(later);
+  const measure = () => {
+    const panel = charts[0]?.root;
+    if (panel) store.plotWidth = Math.max(200, panel.clientWidth - AXIS_LEFT - AXIS_RIGHT);
+  };
+  let width = 0;
   const resize = () => {
-    if (quiet) return;
-    for (const c of charts) c.resize();
+    if (quiet || main.clientWidth === width) return;
+    width = main.clientWidth;
+    measure();
+    for (const c of charts) {
+      c.resize();
+      c.update();
+    }
     toolbar.update();
     distributions.update();
   };
@@ -62,6 +75,7 @@ function build(data: ReportData): void {
     for (const c of charts) c.recolour();
     toolbar.update();
   });
+  measure();
   draw();
   new ResizeObserver(onFrame(resize)).observe(main);
   addEventListener("beforeprint", resize);

@@ -11,6 +11,8 @@ export class Store {
   scopeIndex = 0;
   show = { read: true, write: true };
   clock: ClockMode = "elapsed";
+  /** Width of the plots in CSS pixels: how many slots can be told apart. */
+  plotWidth = 1000;
   /** The finding last chosen; its window is marked in the charts. */
   finding: Finding | null = null;
   readonly #levels = new Map<number, Slots[]>();
@@ -36,9 +38,24 @@ export class Store {
     return levels;
   }
 
-  /** The level drawn now. */
+  /** The level drawn now: about one slot for each pixel. */
   get level(): Slots | undefined {
-    return pick(this.levels, this.range);
+    return pick(this.levels, this.range, this.plotWidth * 1.6);
+  }
+
+  /** The finest level that covers the stretch on screen: what peaks and sums are taken from. */
+  get finest(): Slots | undefined {
+    return pick(this.levels, this.range, Infinity);
+  }
+
+  /** The finest level of the whole recording. */
+  get base(): Slots | undefined {
+    return pick(this.levels, this.bounds, Infinity);
+  }
+
+  /** The level whose heat map suits the stretch on screen. */
+  get heatLevel(): Slots | undefined {
+    return pick(this.levels.filter((l) => l.heat), this.range, this.plotWidth * 3);
   }
 
   get whole(): boolean {

@@ -27,7 +27,12 @@ export function tooltip(): HTMLElement {
   document.addEventListener("pointerover", (e) => show(e.target));
   document.addEventListener("focusin", (e) => show(e.target));
   document.addEventListener("focusout", hide);
-  document.addEventListener("scroll", hide, { passive: true });
+  const follow = () => {
+    if (!owner) return;
+    if (owner.matches(":hover, :focus")) place(tip, owner.getBoundingClientRect());
+    else hide();
+  };
+  document.addEventListener("scroll", follow, { passive: true });
   document.addEventListener("keydown", (e) => {
     if (e.key === "Escape" && owner) hide();
   });

@@ -249,13 +249,13 @@ export function breathing(seconds: number, seed = 1): ReportData {
   const dice = new Dice(seed);
   const base = seconds > 600 ? 1000 : seconds > 60 ? 100 : 10;
   const slots = Math.round((seconds * 1000) / base);
-  const levels = [level(0, base, slots, Math.max(1, Math.ceil(slots / 720)), dice)];
+  const levels = [1, 5, 20].map((k) => level(0, base * k, Math.ceil(slots / k), k < 5 && slots > 720 ? 5 : 1, dice));
   const list = findings(seconds);
   for (const f of list.filter((x) => x.kind === "microburst")) {
     const middle = (f.start_s + f.end_s) / 2;
     const wide = Math.max(0, Math.floor(middle - 30));
-    if (base > 20 && seconds > 60) levels.push(level(wide, 20, 3000, 6, dice));
-    levels.push(level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 1, 3000, 6, dice));
+    if (base > 20 && seconds > 60) levels.push(level(wide, 20, 3000, 6, dice), level(wide, 100, 600, 1, dice));
+    levels.push(level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 1, 3000, 6, dice), level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 5, 600, 1, dice));
   }
   const ios = Math.round(seconds * (READS_PER_S + WRITES_IN_BURST * 0.08));
   const device: ReportData["devices"][number] = {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { Level } from "../src/data";
 import * as format from "../src/format";
-import { MAX_SLOTS_IN_VIEW, Slots, bucketQuantile, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, pick, totals } from "../src/levels";
+import { Slots, bucketQuantile, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
 import { breathing, random } from "./synth";
@@ -76,7 +76,8 @@ test("evidence is shown by the unit in its key", () => {
   assert.equal(format.byKey("period_s", 5), "5 s");
   assert.equal(format.byKey("ratio", 2.5), "2.5 ×");
   assert.equal(format.byKey("p_value", null), "–");
-  assert.equal(format.label("mean_1s_bytes_per_s"), "mean 1s");
+  assert.equal(format.label("mean_1s_bytes_per_s"), "1 s sampling");
+  assert.equal(format.label("read_p99_during_us"), "read p99 during");
   assert.equal(format.label("bytes"), "bytes");
   assert.equal(format.label("peak_iops"), "peak IOPS");
 });
@@ -101,16 +102,23 @@ function ramp(from: number, step: number, slots: number): Level {
 
 test("the finest level that covers the view is drawn", () => {
   const levels = [ramp(0, 1, 3600), ramp(100, 0.02, 3000), ramp(120, 0.001, 2000)].map((l) => new Slots(l));
-  const step = (from: number, to: number) => pick(levels, { from, to })?.step;
+  const step = (from: number, to: number) => pick(levels, { from, to }, 4000)?.step;
   assert.equal(step(0, 3600), 1);
   assert.equal(step(100, 160), 0.02);
   assert.equal(step(90, 130), 1);
   assert.equal(step(120.2, 120.9), 0.001);
   assert.equal(step(119, 123), 0.02);
-  assert.equal(pick([], { from: 0, to: 1 }), undefined);
+  assert.equal(pick([], { from: 0, to: 1 }, 4000), undefined);
   assert.deepEqual(finerThan(levels, 1), [{ from: 100, to: 160 }]);
-  const fine = new Slots(ramp(0, 0.001, MAX_SLOTS_IN_VIEW * 2));
-  assert.equal(pick([levels[0]!, fine], { from: 0, to: 8 })?.step, 1, "too many slots for one view");
+  const fine = new Slots(ramp(0, 0.001, 8000));
+  assert.equal(pick([levels[0]!, fine], { from: 0, to: 8 }, 4000)?.step, 1, "too many slots for one view");
+});
+
+test("peaks come from the finer slots within each slot", () => {
+  const coarse = new Slots({ from_ns: 0, step_ns: 4e9, slots: 2, cols: {} });
+  const fine = new Slots({ from_ns: 0, step_ns: 1e9, slots: 7, cols: { r_ios: packColumn([1, 9, 2, null, null, null, 3]) } });
+  assert.deepEqual([...peaks(coarse, fine, "r_ios", 0, 2)], [9, 3]);
+  assert.deepEqual([...peaks(coarse, fine, "w_ios", 0, 2)], [NaN, NaN]);
 });
 
 test("sums over a view are sums, means are weighted by I/Os", () => {

@@ -6,8 +6,8 @@ import { theme } from "../theme";
 import { pan, scale, type Range } from "../zoom";
 
 /** Room for the labels of the y axis, the same in all charts so that their times align. */
-export const AXIS_LEFT = 58;
-export const AXIS_RIGHT = 12;
+export const AXIS_LEFT = 62;
+export const AXIS_RIGHT = 26;
 
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].map((ms) => ms / 1000);
 const INCREMENTS = [1e-4, 2e-4, 5e-4, ...STEPS, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
@@ -18,12 +18,25 @@ export function timeLabel(store: Store, t: number, step: number): string {
   return store.clock === "utc" && start !== null ? clock(start + t, step) : elapsed(t, step);
 }
 
+/** Powers of ten, with 2 and 5 between them when there are few. */
+export function logTicks(lo: number, hi: number): number[] {
+  const out: number[] = [];
+  const few = Math.log10(hi / lo) < 2.2;
+  for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e++) {
+    for (const m of few ? [1, 2, 5] : [1]) {
+      const v = m * 10 ** e;
+      if (v >= lo && v <= hi) out.push(v);
+    }
+  }
+  return out;
+}
+
 function font(): string {
   return `11px ${getComputedStyle(document.body).fontFamily}`;
 }
 
 /** The axes that every chart over time has: time below, values on the left. */
-export function axes(store: Store, values: (v: number) => string, grid = true): uPlot.Axis[] {
+export function axes(store: Store, values: (v: number) => string, log: boolean, grid = true): uPlot.Axis[] {
   const look = {
     stroke: () => theme().muted,
     font: font(),
@@ -44,7 +57,8 @@ export function axes(store: Store, values: (v: number) => string, grid = true): 
       ...look,
       size: AXIS_LEFT,
       gap: 6,
-      space: 32,
+      space: 28,
+      ...(log ? { splits: (_u: uPlot, _axis: number, lo: number, hi: number) => logTicks(lo, hi), filter: (_u: uPlot, s: number[]) => s } : {}),
       grid: grid ? line : { show: false },
       values: (_u, splits) => splits.map((v) => (v === null ? "" : values(v))),
     },

@@ -36,7 +36,7 @@ export class HeatChart {
   update(): void {
     this.root.hidden = !this.store.show[this.cls];
     if (this.root.hidden) return;
-    this.#grid = this.#gridFor(this.store.level) ?? this.#gridFor(this.store.levels[0]);
+    this.#grid = this.#gridFor(this.store.heatLevel);
     const grid = this.#grid;
     this.#plotBox.hidden = grid === null;
     this.#empty.hidden = grid !== null;
@@ -82,7 +82,7 @@ export class HeatChart {
         ...options,
         cursor: { ...options.cursor, y: true },
         scales: { x: { time: false, auto: false }, y: { distr: 3, auto: false, range: (_u, lo, hi) => [lo, hi] } },
-        axes: axes(this.store, micros, false),
+        axes: axes(this.store, micros, true, false),
         series: [{}, { paths: () => null, points: { show: false } }],
       },
       [[], []],

@@ -135,7 +135,7 @@ export class Navigator {
 
   /** Bytes per second, the highest slot of each pixel, reads below and writes on top of them. */
   #drawLoad(ctx: CanvasRenderingContext2D): void {
-    const level = this.store.levels[0];
+    const level = this.store.base;
     const read = level?.column("r_sec");
     const write = level?.column("w_sec");
     const bottom = HEIGHT - STRIP - 3;
@@ -192,9 +192,9 @@ export class Navigator {
 
   #drawDetail(ctx: CanvasRenderingContext2D): void {
     const levels = this.store.levels;
-    const base = levels[0];
+    const base = this.store.base;
     if (!base) return;
-    const shades = [...new Set(levels.map((l) => l.step))].sort((a, b) => b - a);
+    const shades = [...new Set(levels.map((l) => l.step).filter((step) => step <= base.step))].sort((a, b) => b - a);
     shades.forEach((step, i) => {
       ctx.globalAlpha = i === 0 ? 0.15 : 0.3 + (0.6 * i) / Math.max(1, shades.length - 1);
       ctx.fillStyle = theme().busy;

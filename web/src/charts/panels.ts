@@ -75,7 +75,7 @@ export const PANELS: PanelSpec[] = [
     title: "Throughput",
     definition: "throughput",
     height: 150,
-    axis: format.bytes,
+    axis: format.byteRate,
     full: format.byteRate,
     series: [
       { ...READ, label: "reads", column: "r_sec", value: sectorRate, style: "area" },

@@ -2,10 +2,18 @@ import uPlot from "uplot";
 import { fill, h, term } from "../dom";
 import { ABSENT } from "../format";
 import type { Store } from "../store";
-import type { Slots } from "../levels";
-import { axes, keys, timeOptions } from "./base";
+import { peaks, type Slots } from "../levels";
+import { axes, keys, timeLabel, timeOptions } from "./base";
 import { dots, steps } from "./paths";
 import { hasData, type PanelSpec, type SeriesSpec } from "./panels";
+
+/** What is drawn of a series: itself, or above it the highest of the finer slots within each slot. */
+interface Line {
+  spec: SeriesSpec;
+  /** Position of the series in its panel. */
+  at: number;
+  peak: boolean;
+}
 
 const STYLES: Record<SeriesSpec["style"], { paths: uPlot.Series.PathBuilder; width: number }> = {
   area: { paths: steps(true), width: 1.4 },
@@ -19,15 +27,19 @@ export class TimeChart {
   readonly root: HTMLElement;
   readonly #plotBox = h("div", { class: "plot" });
   readonly #empty = h("p", { class: "empty", text: "This recording does not hold these numbers." });
-  readonly #values: HTMLElement[] = [];
+  readonly #readout = h("div", { class: "float" });
   readonly #chips: HTMLButtonElement[] = [];
   readonly #on: boolean[];
+  /** Peaks first: they lie behind. */
+  readonly #lines: Line[];
   #plot: uPlot | null = null;
   #level: Slots | undefined;
   #first = 0;
 
   constructor(readonly spec: PanelSpec, readonly store: Store) {
     this.#on = spec.series.map((s) => !s.quiet);
+    const all = spec.series.map((s, at) => ({ spec: s, at, peak: false }));
+    this.#lines = [...all.filter(({ spec: s }) => s.style === "area").map((l) => ({ ...l, peak: true })), ...all];
     const chips = h("div", { class: "chips" }, ...spec.series.map((s, i) => this.#chip(s, i)));
     this.root = h(
       "section",
@@ -39,15 +51,12 @@ export class TimeChart {
   }
 
   #chip(s: SeriesSpec, i: number): HTMLElement {
-    const value = h("span", { class: "value", text: "" });
     const chip = h(
       "button",
       { class: `chip ${s.cls ?? ""} style-${s.style}`, type: "button", onclick: () => this.#toggle(i) },
       h("i", { class: "swatch", "data-series": s.label }),
       h("span", { text: s.label }),
-      value,
     );
-    this.#values.push(value);
     this.#chips.push(chip);
     return chip;
   }
@@ -80,11 +89,13 @@ export class TimeChart {
     this.root.setAttribute("aria-label", `${this.spec.title} over time. Arrow keys pan, plus and minus zoom, Escape shows everything.`);
     const plot = (this.#plot ??= this.#create());
     plot.batch(() => {
-      this.spec.series.forEach((s, i) => plot.setSeries(i + 1, { show: this.#visible(s, i) }, false));
-      plot.setData(this.#slice(level), false);
+      this.#lines.forEach((l, i) => plot.setSeries(i + 1, { show: this.#visible(l.spec, l.at) }, false));
+      const data = this.#slice(level);
+      plot.setData(data, false);
       plot.setScale("x", { min: from, max: to });
+      plot.setScale("y", this.#extent(data));
     });
-    this.#showValues(null);
+    this.#readout.hidden = true;
   }
 
   #slice(level: Slots): uPlot.AlignedData {
@@ -92,17 +103,38 @@ export class TimeChart {
     this.#first = a;
     const xs: number[] = [];
     for (let i = a; i <= b; i++) xs.push(level.at(i));
-    const columns = this.spec.series.map((s) => {
-      const c = level.column(s.column);
-      const out: (number | null)[] = new Array(xs.length).fill(null);
-      if (!c) return out;
-      for (let i = a; i < b; i++) {
-        const v = c[i] ?? NaN;
-        out[i - a] = Number.isNaN(v) ? null : s.value(v, level.step);
+    const fine = this.store.finest;
+    return [xs, ...this.#lines.map((l) => this.#column(l, level, fine, a, b))];
+  }
+
+  /** Values of slots `[a, b)` and one more for the end of the last. */
+  #column(line: Line, level: Slots, fine: Slots | undefined, a: number, b: number): (number | null)[] {
+    const out: (number | null)[] = new Array(b - a + 1).fill(null);
+    const column = line.spec.column;
+    const finer = fine !== undefined && fine.step < level.step * 0.999;
+    if (line.peak && !finer) return out;
+    const raw = line.peak && fine ? peaks(level, fine, column, a, b) : level.column(column)?.subarray(a, b);
+    const step = line.peak && fine ? fine.step : level.step;
+    raw?.forEach((v, i) => (out[i] = Number.isNaN(v) ? null : line.spec.value(v, step)));
+    return out;
+  }
+
+  /** Lowest and highest value drawn, with a little air; linear axes begin at 0. */
+  #extent(data: uPlot.AlignedData): { min: number; max: number } {
+    const { spec } = this;
+    if (spec.top !== undefined) return { min: 0, max: spec.top };
+    let lo = Infinity;
+    let hi = 0;
+    this.#lines.forEach((l, i) => {
+      if (!this.#visible(l.spec, l.at)) return;
+      for (const v of data[i + 1] ?? []) {
+        if (v === null || v === undefined) continue;
+        lo = Math.min(lo, v);
+        hi = Math.max(hi, v);
       }
-      return out;
     });
-    return [xs, ...columns];
+    if (spec.log) return logExtent(lo, hi);
+    return { min: 0, max: hi > 0 ? hi * 1.08 : 1 };
   }
 
   #create(): uPlot {
@@ -116,49 +148,57 @@ export class TimeChart {
         x: { time: false, auto: false },
         y: {
           distr: log ? 3 : 1,
-          range: (_u, lo, hi) => (log ? logRange(lo, hi) : [0, spec.top ?? ((hi ?? 0) > 0 ? hi * 1.08 : 1)]),
+          auto: false,
+          range: (_u, lo, hi) => [lo, hi],
         },
       },
-      axes: axes(store, spec.axis),
+      axes: axes(store, spec.axis, log),
       series: [
         {},
-        ...spec.series.map((s): uPlot.Series => {
-          const style = STYLES[s.style];
-          const dotted = s.style === "dots";
-          return {
-            label: s.label,
-            stroke: s.color,
-            width: style.width,
-            paths: style.paths,
-            points: { show: false },
-            ...(dotted ? { fill: s.color } : s.fill && s.style === "area" ? { fill: s.fill } : {}),
-            ...(s.style === "thin" ? { alpha: 0.85 } : dotted ? { alpha: 0.55 } : {}),
-          };
-        }),
+        ...this.#lines.map(drawn),
       ],
     };
-    return new uPlot(options, [[], ...spec.series.map(() => [])], this.#plotBox);
+    const plot = new uPlot(options, [[], ...this.#lines.map(() => [])], this.#plotBox);
+    this.#plotBox.append(this.#readout);
+    return plot;
   }
 
   #onCursor(u: uPlot): void {
-    const idx = u.cursor.idx;
-    const off = (u.cursor.left ?? -1) < 0 || idx === null || idx === undefined;
-    this.#showValues(off ? null : idx);
+    const left = u.cursor.left ?? -1;
+    const idx = u.cursor.idxs?.[1];
+    const level = this.#level;
+    this.#readout.hidden = left < 0 || idx === null || idx === undefined || !level || idx >= (u.data[0].length || 1) - 1;
+    if (this.#readout.hidden || idx === null || idx === undefined || !level) return;
+    const rows = this.spec.series.map((s, i) => this.#reading(s, i, idx));
+    const when = timeLabel(this.store, u.data[0][idx] ?? 0, level.step);
+    fill(this.#readout, h("b", { text: when }), ...rows);
+    placeBeside(this.#readout, u, left);
   }
 
-  #showValues(idx: number | null): void {
-    this.spec.series.forEach((s, i) => {
-      const cell = this.#values[i];
-      if (!cell) return;
-      if (idx === null) {
-        cell.textContent = "";
-        return;
-      }
-      const v = this.#plot?.data[i + 1]?.[idx];
-      const n = s.count ? this.#level?.column(s.count)?.[this.#first + idx] : undefined;
-      const low = n !== undefined && n > 0 && n < 30 ? ` (n = ${n})` : "";
-      cell.textContent = v === null || v === undefined ? ABSENT : this.spec.full(v) + low;
-    });
+  /** A line's value at the cursor, the peak within the slot, and a warning when few I/Os stand behind it. */
+  #reading(s: SeriesSpec, at: number, idx: number): HTMLElement | null {
+    if (!this.#visible(s, at) || this.#chips[at]?.hidden) return null;
+    const valueOf = (peak: boolean) => {
+      const line = this.#lines.findIndex((l) => l.at === at && l.peak === peak);
+      return line < 0 ? null : (this.#plot?.data[line + 1]?.[idx] ?? null);
+    };
+    const v = valueOf(false);
+    const top = valueOf(true);
+    const n = s.count ? this.#level?.column(s.count)?.[this.#first + idx] : undefined;
+    const notes = [
+      top !== null && v !== null && top > v ? `peak ${this.spec.full(top)}` : "",
+      n !== undefined && n > 0 && n < 30 ? `n = ${n}` : "",
+    ].filter(Boolean);
+    const swatch = h("i", { class: "swatch" });
+    swatch.style.setProperty("--swatch", s.color());
+    return h(
+      "div",
+      {},
+      swatch,
+      h("span", { text: s.label }),
+      h("span", { class: "value", text: v === null ? ABSENT : this.spec.full(v) }),
+      notes.length > 0 && h("small", { text: notes.join(", ") }),
+    );
   }
 
   resize(): void {
@@ -175,15 +215,34 @@ export class TimeChart {
   }
 }
 
+/** Puts a readout beside the cursor, on the side that has room. */
+function placeBeside(e: HTMLElement, u: uPlot, cursor: number): void {
+  const { offsetLeft, clientWidth } = u.over;
+  const right = cursor < clientWidth / 2;
+  e.style.left = right ? `${offsetLeft + cursor + 12}px` : "auto";
+  e.style.right = right ? "auto" : `${u.width - offsetLeft - cursor + 12}px`;
+}
+
+/** How uPlot draws a line. */
+function drawn(line: Line): uPlot.Series {
+  const s = line.spec;
+  const style = STYLES[s.style];
+  const look = { label: s.label, paths: style.paths, points: { show: false } };
+  if (line.peak) return { ...look, stroke: s.color, width: 0.6, alpha: 0.6, ...(s.fill ? { fill: s.fill } : {}) };
+  if (s.style === "dots") return { ...look, width: 0, fill: s.color, alpha: 0.55 };
+  const fillStyle = s.fill && s.style === "area" ? { fill: s.fill } : {};
+  return { ...look, stroke: s.color, width: style.width, alpha: s.style === "thin" ? 0.85 : 1, ...fillStyle };
+}
+
 /** Discards and flushes that never happened need no chip. */
 function isNothing(level: Slots, s: SeriesSpec): boolean {
   return level.column(s.column)?.every((v) => v === 0 || Number.isNaN(v)) ?? true;
 }
 
 /** At least one decade, and a little air. */
-function logRange(lo: number | null, hi: number | null): [number, number] {
-  if (lo === null || hi === null || !(lo > 0)) return [1, 1000];
-  const a = lo / 1.3;
-  const b = hi * 1.3;
-  return b / a < 10 ? [a / 2, b * 2] : [a, b];
+function logExtent(lo: number, hi: number): { min: number; max: number } {
+  if (!(lo > 0) || !(hi > 0) || lo > hi) return { min: 1, max: 1000 };
+  const min = lo / 1.3;
+  const max = hi * 1.3;
+  return max / min < 10 ? { min: min / 2, max: max * 2 } : { min, max };
 }

@@ -1,3 +1,4 @@
+import { logTicks } from "../charts/base";
 import { Frame, decades, ticks } from "../charts/svg";
 import type { ClassName, Scope } from "../data";
 import { fill, h, s, term } from "../dom";
@@ -39,7 +40,8 @@ export class Distributions {
 
   #columnWidth(): number {
     const all = this.root.clientWidth || 1100;
-    return all >= 760 ? Math.floor((all - 20) / 2) - 34 : all - 26;
+    const columns = getComputedStyle(this.root).gridTemplateColumns.split(" ").length;
+    return Math.max(240, Math.floor((all - 20 * (columns - 1)) / columns) - 34);
   }
 
   #card(id: string, title: string, definition: string, controls: HTMLElement | null, ...body: Node[]): HTMLElement {
@@ -84,7 +86,7 @@ export class Distributions {
     for (const { c, bars } of shares) frame.add(...outline(frame, bars, place, top, c));
     const rows = shares.map(({ c, n, buckets }) => {
       const q = (p: number) => format.micros(bucketQuantile(buckets, p, PER_OCTAVE));
-      return legendRow(c, `${c}s`, `p50 ${q(0.5)} · p90 ${q(0.9)} · p99 ${q(0.99)} · n = ${format.count(n)}`);
+      return legendRow(c, plural(c), `p50 ${q(0.5)} · p90 ${q(0.9)} · p99 ${q(0.99)} · n = ${format.count(n)}`);
     });
     return this.#card("latency-dist", title, "latencyDistribution", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
@@ -126,7 +128,7 @@ export class Distributions {
     const rows = sets.map(({ c, buckets }) => {
       const n = buckets.reduce((sum, b) => sum + (b[1] ?? 0), 0);
       const moved = buckets.reduce((sum, b) => sum + (b[2] ?? 0), 0) * 512;
-      return legendRow(c, `${c}s`, `mean ${format.binaryBytes(n > 0 ? moved / n : null)} · ${format.bytes(moved)} in ${format.count(n)} I/Os`);
+      return legendRow(c, plural(c), `mean ${format.binaryBytes(n > 0 ? moved / n : null)} · ${format.bytes(moved)} in ${format.count(n)} I/Os`);
     });
     return this.#card("size-dist", "Request size", "size", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
@@ -161,7 +163,7 @@ export class Distributions {
   }
 
   #load(scope: Scope): HTMLElement {
-    const level = this.store.levels[0];
+    const level = this.store.base;
     const points = level ? loadPoints(level) : [];
     const title = "Latency versus load";
     if (points.length < 5) {
@@ -171,6 +173,10 @@ export class Distributions {
     drawLoad(frame, points, scope.capacity?.knee_inflight ?? null);
     return this.#card("load", title, "load", null, frame.svg, capacityText(scope));
   }
+}
+
+function plural(c: ClassName): string {
+  return c === "flush" ? "flushes" : `${c}s`;
 }
 
 function emptyText(text: string): HTMLElement {
@@ -245,19 +251,6 @@ function drawLoad(frame: Frame, points: LoadPoint[], knee: number | null): void 
       s("text", { x: x - 5, y: frame.top + 10, class: "tick knee-label", "text-anchor": "end", text: `knee ${format.number(knee)}` }),
     );
   }
-}
-
-/** Powers of ten, with 2 and 5 between them when there are few. */
-export function logTicks(lo: number, hi: number): number[] {
-  const out: number[] = [];
-  const few = Math.log10(hi / lo) < 2.2;
-  for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e++) {
-    for (const m of few ? [1, 2, 5] : [1]) {
-      const v = m * 10 ** e;
-      if (v >= lo && v <= hi) out.push(v);
-    }
-  }
-  return out;
 }
 
 function capacityText(scope: Scope): HTMLElement {

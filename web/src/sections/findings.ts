@@ -5,7 +5,7 @@ import * as format from "../format";
 import type { Store } from "../store";
 import { around } from "../zoom";
 
-const FIRST = 6;
+const FIRST = matchMedia("(max-width: 700px)").matches ? 3 : 6;
 const FACTS = 6;
 
 /** Findings as cards; choosing one zooms the charts to its time. */
@@ -16,7 +16,7 @@ export class Findings {
   #all = false;
 
   constructor(readonly store: Store, readonly chosen: () => void) {
-    this.root = h("section", { id: "findings" }, h("h2", {}, term("Findings", "findings")), this.#list);
+    this.root = h("section", { id: "findings" }, h("h2", { text: "Findings" }), this.#list);
     this.#fill();
   }
 
@@ -51,7 +51,10 @@ export class Findings {
     const definition = DEFINITIONS[f.kind];
     const evidence = Object.entries(f.evidence).filter(([, v]) => v !== null && typeof v !== "object");
     const rest = Object.entries(f.evidence).filter(([, v]) => typeof v === "object");
-    const fact = ([k, v]: [string, unknown]) => h("div", {}, h("dt", { text: format.label(k) }), h("dd", { text: format.byKey(k, v) }));
+    const fact = ([k, v]: [string, unknown]) => {
+      const text = format.byKey(k, v);
+      return h("div", { class: text.length > 18 ? "wide" : undefined }, h("dt", { text: format.label(k) }), h("dd", { text }));
+    };
     const more = [...evidence.slice(FACTS), ...rest];
     const card = h(
       "article",

@@ -75,7 +75,7 @@ function costNotes(data: ReportData): QualityNote[] {
 }
 
 /** Every definition in one place: for readers without a mouse, and for paper. */
-export function glossary(): HTMLElement {
+export function glossary(): HTMLDetailsElement {
   const entries = Object.values(DEFINITIONS).flatMap((d) => [
     h("dt", {}, d.title, d.id ? h("span", { class: "id", text: d.id }) : null),
     h("dd", {}, d.text, d.formula ? h("code", { text: d.formula }) : null),

@@ -68,7 +68,7 @@ export class Table<Row> {
     this.root = h(
       "div",
       { class: "table" },
-      h("div", { class: "table-tools" }, filter, this.#status),
+      h("div", { class: "table-tools" }, h("h3", { "aria-hidden": "true", text: name }), this.#status, filter),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", {}, h("caption", { text: name }), h("thead", {}, this.#head), this.#body)),
       this.#more,
     );

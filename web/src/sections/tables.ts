@@ -19,7 +19,7 @@ const CLASS_COLUMNS: Column<DeviceRow>[] = [
   { title: "Device", key: (r) => r.device.name, text: (r) => r.device.name, cls: "name" },
   { title: "Class", key: (r) => r.cls, text: (r) => r.cls },
   numeric("I/Os", "ios", (r) => r.stats.ios, format.count),
-  numeric("Bytes", "bytes", (r) => r.stats.bytes, format.bytes),
+  numeric("Bytes", "bytes", (r) => (r.cls === "flush" ? null : r.stats.bytes), format.bytes),
   numeric("Mean", "mean", (r) => r.stats.mean_us, format.micros),
   numeric("p50", "p50", (r) => r.stats.p50_us, format.micros),
   numeric("p90", "p90", (r) => r.stats.p90_us, format.micros),
@@ -89,7 +89,7 @@ export class Actors {
       ...side("Read", (a) => a.read),
       ...side("Write", (a) => a.write),
     ];
-    this.#table = new Table("Who did it", columns, [], 4, "This recording does not say who did the I/O.");
+    this.#table = new Table("Processes, control groups and files", columns, [], 4, "This recording does not say who did the I/O.");
     this.root = h("section", { id: "actors" }, h("div", { class: "row" }, h("h2", {}, term("Who did it", "origin")), this.#tabs), this.#table.root);
     this.#by = TABS.find(([by]) => store.data.actors.some((a) => a.by === by))?.[0] ?? "process";
     this.#show();

@@ -99,7 +99,7 @@ export class InView {
     const { store } = this;
     this.#note.textContent = store.scope?.note ?? "";
     this.#note.hidden = !store.scope?.note;
-    const level = store.level;
+    const level = store.finest;
     if (!level) {
       fill(this.#facts);
       return;
@@ -111,7 +111,7 @@ export class InView {
       fact("In view", "view", format.span(store.range.to - store.range.from)),
       fact("Reads", "ios", amount(t.reads, t.readBytes), "read"),
       fact("Writes", "ios", amount(t.writes, t.writeBytes), "write"),
-      fact("Peak slot", "throughput", `${format.byteRate(t.peakBytesPerS)}, ${format.number(t.peakIops)}/s`),
+      fact(`Peak ${format.span(level.step)}`, "throughput", `${format.byteRate(t.peakBytesPerS)}, ${format.number(t.peakIops)}/s`),
       fact("Read mean / max", "mean", `${format.micros(t.readMeanUs)} / ${format.micros(t.readMaxUs)}`, "read"),
       fact("Write mean / max", "mean", `${format.micros(t.writeMeanUs)} / ${format.micros(t.writeMaxUs)}`, "write"),
       fact("Busy", "busy", format.percent(t.busyPercent)),
