@@ -9,7 +9,7 @@ use super::latencies::{LOW_N, Latencies};
 use super::level::LevelTime;
 use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
 use super::window::Window;
-use crate::model::{Class, DevId, Io, LossReason, Lost, SECTOR_BYTES};
+use crate::model::{Class, DevId, Io, LossReason, Lost};
 
 /// The answer for one class of one device. Latencies are start to done (S2C, what `iostat` calls await) unless named
 /// otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
@@ -126,6 +126,36 @@ pub struct DevicesSummary {
     pub clipped: Clipped,
 }
 
+/// Small numbers for devices, in the order in which they appear.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceIndex {
+    devices: Vec<DevId>,
+    numbers: HashMap<DevId, u32>,
+}
+
+impl DeviceIndex {
+    /// Up to so many devices a look along the list is faster than a hash.
+    const FEW: usize = 16;
+
+    /// The number of `dev`; a new one is the next.
+    pub fn number(&mut self, dev: DevId) -> u32 {
+        if let Some(i) = self.devices.iter().take(Self::FEW).position(|d| *d == dev) {
+            return i as u32;
+        }
+        let next = self.devices.len() as u32;
+        let i = if self.devices.len() < Self::FEW { next } else { *self.numbers.entry(dev).or_insert(next) };
+        if i == next {
+            self.devices.push(dev);
+        }
+        i
+    }
+
+    /// The devices by number.
+    pub fn devices(&self) -> &[DevId] {
+        &self.devices
+    }
+}
+
 /// Lost I/Os as a sum that can become unknown.
 #[derive(Debug, Clone, Copy)]
 struct LostCount(Option<u64>);
@@ -206,7 +236,7 @@ impl Runs {
             self.pairs += 1;
             self.sequential += u64::from(expected == span.sector);
         }
-        self.next_sector = Some(span.sector + span.bytes / SECTOR_BYTES);
+        self.next_sector = Some(span.sector + i64::from(span.sectors));
     }
 
     fn percent(&self) -> Option<f64> {
@@ -301,7 +331,7 @@ struct DeviceSums {
 #[derive(Debug)]
 pub struct Devices {
     window: Window,
-    index: HashMap<DevId, u32>,
+    index: DeviceIndex,
     sums: Vec<DeviceSums>,
     order: StartOrder,
     sweeps: Sweeps,
@@ -317,7 +347,7 @@ impl Devices {
     pub fn new(window: Window) -> Devices {
         Devices {
             window,
-            index: HashMap::new(),
+            index: DeviceIndex::default(),
             sums: Vec::new(),
             order: StartOrder::new(Hold::RECORDING),
             sweeps: Sweeps::default(),
@@ -329,15 +359,13 @@ impl Devices {
         }
     }
 
-    fn slot(&mut self, dev: DevId) -> usize {
-        let next = self.sums.len() as u32;
-        let i = *self.index.entry(dev).or_insert(next);
-        if i == next {
+    fn make_room(&mut self, i: u32) {
+        if i as usize == self.sums.len() {
+            let dev = self.index.devices()[i as usize];
             self.sums.push(DeviceSums { dev, classes: Default::default(), lost: LostCount(Some(0)) });
             self.sweeps.0.push(DeviceSweep::new(self.window));
             self.issued.0.push(LevelTime::new(self.window));
         }
-        i as usize
     }
 
     /// Takes the next completed I/O.
@@ -345,13 +373,14 @@ impl Devices {
         if io.done_ns < self.window.from_ns {
             return;
         }
-        let i = self.slot(io.dev);
-        let span = Span::of(io, i as u32);
+        let i = self.index.number(io.dev);
+        self.make_room(i);
+        let span = Span::of(io, i);
         self.order.push(span, &mut self.sweeps);
         let issued = Span { start_ns: io.issue_ns().min(io.done_ns), ..span };
         self.issue_order.push(issued, &mut self.issued);
         if self.window.contains(io.done_ns) {
-            self.sums[i].classes[io.class() as usize].add(io);
+            self.sums[i as usize].classes[io.class() as usize].add(io);
             self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));
         }
     }
@@ -369,8 +398,9 @@ impl Devices {
         }
         self.lost.add(lost.ios);
         if let Some(dev) = lost.dev {
-            let i = self.slot(dev);
-            self.sums[i].lost.add(lost.ios);
+            let i = self.index.number(dev);
+            self.make_room(i);
+            self.sums[i as usize].lost.add(lost.ios);
         }
     }
 
@@ -462,6 +492,17 @@ mod tests {
         let ios = [at(100, 30, 16), at(110, 20, 8), at(120, 10, 0)];
         let s = summary_of(&ios, Window::OPEN, 0);
         assert_eq!(s.devices[0].class(Class::Read).sequential_percent, Some(100.0));
+    }
+
+    #[test]
+    fn many_devices_keep_their_numbers() {
+        let mut index = DeviceIndex::default();
+        for round in 0..2 {
+            for d in 0..100 {
+                assert_eq!(index.number(DevId(7 * d)), d as u32, "round {round}");
+            }
+        }
+        assert_eq!(index.devices().len(), 100);
     }
 
     #[test]

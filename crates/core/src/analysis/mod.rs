@@ -8,12 +8,17 @@
 //! interval; an I/O belongs to the interval in which it completes.
 
 pub mod devices;
+pub mod findings;
 pub mod latencies;
 pub mod level;
 pub mod order;
+pub mod report;
 pub mod timeline;
+pub mod trouble;
 pub mod window;
 
 pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};
+pub use findings::{Finding, FindingKind, Severity};
 pub use latencies::{LOW_N, Latencies};
+pub use report::{Report, ReportBuilder};
 pub use window::Window;

@@ -2,8 +2,8 @@
 //!
 //! A recording is ordered by completion, so the start of an I/O becomes known only when it is over. Concurrency needs
 //! starts and ends in the order of time. [`StartOrder`] holds spans back until no later completion can have begun
-//! before them: an insertion sort with a bounded reach takes the usual small disorder, a side list sorted on demand
-//! takes the rest, and a two-way merge gives the edges.
+//! before them: small chunks are sorted and merged into the tail of what is held, those that lie far back wait in a side
+//! list, and a two-way merge of starts and ends gives the edges.
 //!
 //! Invariant: edges leave in non-decreasing time, ends before starts at the same instant (spans are `[start, done)`).
 //! Memory: at most [`Hold::spans`] spans are held. Assumption: no I/O outlives so many completions or [`Hold::ns`]. If
@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use crate::model::{Class, Io};
+use crate::model::{Class, Io, SECTOR_BYTES};
 use serde::Serialize;
 
 /// One I/O as an interval of time, with what sweeps need to know of it.
@@ -24,8 +24,8 @@ pub struct Span {
     pub done_ns: i64,
     /// First sector, -1 if not known.
     pub sector: i64,
-    /// Bytes moved.
-    pub bytes: i64,
+    /// Sectors moved.
+    pub sectors: u32,
     /// Whose it is: an index that the caller chose (of a device, of a group).
     pub key: u32,
     /// Its class.
@@ -39,7 +39,7 @@ impl Span {
             start_ns: io.start_ns().min(io.done_ns),
             done_ns: io.done_ns,
             sector: io.sector.unwrap_or(-1),
-            bytes: io.bytes,
+            sectors: u32::try_from(io.bytes / SECTOR_BYTES).unwrap_or(u32::MAX),
             key,
             class: io.class(),
         }
@@ -64,7 +64,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// For recordings: a million spans (48 MiB), any time.
+    /// For recordings: a million spans (64 MiB with their ends), any time.
     pub const RECORDING: Hold = Hold { spans: 1 << 20, ns: i64::MAX };
     /// For rows that should come out while the stream runs: 30 s, the usual time-out of a block device.
     pub const ROWS: Hold = Hold { spans: 1 << 20, ns: 30_000_000_000 };
@@ -86,13 +86,18 @@ struct End {
     class: Class,
 }
 
-/// Farther back a start is not inserted, but put aside.
-const REACH: usize = 32;
+/// So many spans are sorted at once: small enough for the cache.
+const CHUNK: usize = 2048;
+
+/// Farther back than so many spans a start is not merged, but put aside.
+const REACH: usize = 1 << 15;
 
 /// Turns spans in the order of completion into edges in the order of time. See the [module](self).
 #[derive(Debug)]
 pub struct StartOrder {
     hold: Hold,
+    /// The latest, as they came.
+    chunk: Vec<Span>,
     /// Sorted by start.
     starts: Vec<Span>,
     /// Those that were too far out of order.
@@ -109,6 +114,7 @@ impl StartOrder {
     pub fn new(hold: Hold) -> StartOrder {
         StartOrder {
             hold,
+            chunk: Vec::with_capacity(CHUNK),
             starts: Vec::new(),
             late: Vec::new(),
             ends: VecDeque::new(),
@@ -122,8 +128,11 @@ impl StartOrder {
     pub fn push(&mut self, mut span: Span, sweep: &mut impl Sweep) {
         self.clip(&mut span);
         self.insert_end(End { at_ns: span.done_ns, key: span.key, class: span.class });
-        self.insert_start(span);
-        if self.starts.len() + self.late.len() >= self.next_drain {
+        self.chunk.push(span);
+        if self.chunk.len() == CHUNK {
+            self.merge_chunk();
+        }
+        if self.starts.len() + self.late.len() + self.chunk.len() >= self.next_drain {
             let middle = self.ends.get(self.ends.len() / 2).map_or(span.done_ns, |e| e.at_ns);
             self.drain_to(middle, sweep);
             self.next_drain = self.hold.spans.max(2 * self.starts.len()).max(2);
@@ -138,6 +147,7 @@ impl StartOrder {
 
     /// Hands out all edges before `to_ns`; later spans that began earlier will be clipped to it.
     pub fn drain_to(&mut self, to_ns: i64, sweep: &mut impl Sweep) {
+        self.merge_chunk();
         self.merge_late();
         let first_kept = self.starts.partition_point(|s| s.start_ns < to_ns);
         for span in &self.starts[..first_kept] {
@@ -191,17 +201,26 @@ impl StartOrder {
         }
     }
 
-    fn insert_start(&mut self, span: Span) {
-        let n = self.starts.len();
-        if n >= REACH && self.starts[n - REACH].start_ns > span.start_ns {
-            self.late.push(span);
-            return;
+    /// Sorts the chunk and merges it from behind: only spans that began after the chunk's first one move.
+    fn merge_chunk(&mut self) {
+        self.chunk.sort_unstable_by_key(|s| s.start_ns);
+        let floor = self.starts.len().checked_sub(REACH).map_or(i64::MIN, |at| self.starts[at].start_ns);
+        let too_early = self.chunk.partition_point(|s| s.start_ns < floor);
+        self.late.extend(self.chunk.drain(..too_early));
+        let (mut old, mut new) = (self.starts.len(), self.chunk.len());
+        self.starts.extend_from_slice(&self.chunk);
+        while old > 0 && new > 0 {
+            let to = old + new - 1;
+            if self.starts[old - 1].start_ns > self.chunk[new - 1].start_ns {
+                self.starts[to] = self.starts[old - 1];
+                old -= 1;
+            } else {
+                self.starts[to] = self.chunk[new - 1];
+                new -= 1;
+            }
         }
-        let mut at = n;
-        while at > 0 && self.starts[at - 1].start_ns > span.start_ns {
-            at -= 1;
-        }
-        self.starts.insert(at, span);
+        self.starts[..new].copy_from_slice(&self.chunk[..new]);
+        self.chunk.clear();
     }
 
     fn merge_late(&mut self) {
@@ -241,7 +260,7 @@ mod tests {
     }
 
     fn span(start_ns: i64, done_ns: i64, key: u32) -> Span {
-        Span { start_ns, done_ns, sector: -1, bytes: 0, key, class: Class::Read }
+        Span { start_ns, done_ns, sector: -1, sectors: 0, key, class: Class::Read }
     }
 
     fn swept(spans: &[(i64, i64)], hold: Hold) -> (Vec<(i64, i64, u32)>, Clipped) {
@@ -261,6 +280,20 @@ mod tests {
             v.sort_by_key(|s| s.1);
             v
         })
+    }
+
+    #[test]
+    fn chunks_and_far_stragglers_come_out_in_order() {
+        // 100k short spans; every 1000th began 50k spans ago, farther than a merge reaches.
+        let spans: Vec<_> = (0..100_000i64)
+            .map(|i| (if i % 1000 == 999 { (i - 50_000) * 10 } else { i * 10 - (i * 7919) % 3000 }, i * 10 + 1))
+            .collect();
+        let (edges, clipped) = swept(&spans, Hold::RECORDING);
+        assert_eq!((edges.len(), clipped), (200_000, Clipped::default()));
+        assert!(edges.windows(2).all(|w| (w[0].0, w[0].1) <= (w[1].0, w[1].1)));
+        let mut starts: Vec<_> = edges.iter().filter(|e| e.1 == 1).map(|e| (e.2, e.0)).collect();
+        starts.sort_unstable();
+        assert!(starts.iter().zip(&spans).all(|(got, s)| got.1 == s.0));
     }
 
     proptest! {
