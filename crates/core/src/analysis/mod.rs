@@ -9,10 +9,12 @@
 
 pub mod devices;
 pub mod findings;
+pub mod io_ticks;
 pub mod latencies;
 pub mod level;
 pub mod order;
 pub mod report;
+pub mod slots;
 pub mod timeline;
 pub mod trouble;
 pub mod window;
