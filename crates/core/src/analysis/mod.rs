@@ -13,6 +13,7 @@ pub mod io_ticks;
 pub mod latencies;
 pub mod level;
 pub mod order;
+pub mod overview;
 pub mod report;
 pub mod slots;
 pub mod timeline;
