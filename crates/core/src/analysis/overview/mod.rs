@@ -10,6 +10,7 @@
 mod completions;
 mod distributions;
 mod losses;
+mod moments;
 mod plan;
 mod time;
 
@@ -23,6 +24,7 @@ use crate::model::{Class, DevId, Io, Lost};
 pub use completions::{HeatColumn, SlotCounts, SlotLatency};
 pub use distributions::{Distributions, SizeBucket, Stage};
 pub use losses::LossInterval;
+pub use moments::moments;
 pub use plan::{Moment, OverviewPlan, Scope, Stretch};
 pub use time::SlotTime;
 

@@ -183,3 +183,33 @@ fn neighbouring_losses_are_one_and_a_flood_stays_bounded() {
     assert!(got.len() <= 2000);
     assert_eq!(got.iter().filter_map(|l| l.ios).sum::<i64>(), 10_000, "none is forgotten");
 }
+
+#[test]
+fn moments_are_findings_by_turns_and_extremes() {
+    use super::super::findings::{Finding, FindingKind, Severity};
+    let window = Window::new(0, 600_000_000_000);
+    let ios = [
+        io(5_000_000_000, 10, Op::READ, 4096),
+        io(77_000_000_000, 900, Op::READ, 512),
+        io(99_000_000_000, 10, Op::WRITE, 1 << 20),
+    ];
+    let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
+    let finding = |kind, s: i64, len: i64| Finding {
+        kind,
+        dev: Some(A),
+        from_ns: s * 1_000_000_000,
+        to_ns: (s + len) * 1_000_000_000,
+        severity: Severity::Info,
+        summary: String::new(),
+        evidence: serde_json::Map::new(),
+    };
+    let findings = [
+        finding(FindingKind::Periodicity, 0, 600),
+        finding(FindingKind::Microburst, 10, 1),
+        finding(FindingKind::Microburst, 20, 1),
+        finding(FindingKind::SlowIo, 30, 2),
+    ];
+    let at: Vec<i64> = moments(&base, &findings).iter().map(|m| m.window.from_ns / 1_000_000_000).collect();
+    assert_eq!(at, [10, 30, 20, 77, 99, 99]);
+    assert!(moments(&run(OverviewPlan::whole(window, single(&[A])), &[]), &[]).is_empty());
+}
