@@ -34,6 +34,9 @@ export interface Recording {
   kernel: string | null;
   start_unix_s: number | null;
   duration_s: number;
+  /** The part under study; the whole recording if missing. */
+  from_s?: number;
+  to_s?: number;
   /** `ebpf`, `counters` or `import:KIND`. */
   source: string;
   ios: number;
@@ -120,6 +123,8 @@ export interface Scope {
 export interface Level {
   from_ns: number;
   step_ns: number;
+  /** End of the last slot, which may be cut short. */
+  to_ns: number;
   slots: number;
   /** Packed columns by name, each `slots` items long. A column that is missing is unknown, not zero. */
   cols: Partial<Record<ColumnName, string>>;

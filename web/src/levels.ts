@@ -20,7 +20,7 @@ export class Slots {
     this.from = level.from_ns / 1e9;
     this.step = level.step_ns / 1e9;
     this.n = level.slots;
-    this.to = (level.from_ns + level.step_ns * level.slots) / 1e9;
+    this.to = level.to_ns / 1e9;
   }
 
   get heat(): Heat | undefined {
@@ -41,7 +41,12 @@ export class Slots {
 
   /** Start of slot `i`; computed in whole nanoseconds so that edges of different levels meet exactly. */
   at(i: number): number {
-    return (this.#level.from_ns + this.#level.step_ns * i) / 1e9;
+    return Math.min(this.#level.from_ns + this.#level.step_ns * i, this.#level.to_ns) / 1e9;
+  }
+
+  /** Length of slot `i` in seconds. */
+  seconds(i: number): number {
+    return this.at(i + 1) - this.at(i) || this.step;
   }
 
   /** First and last + 1 slot that touch `range`. */
@@ -126,22 +131,23 @@ export function totals(level: Slots, a: number, b: number): Totals {
   const wIos = level.column("w_ios");
   const rSec = level.column("r_sec");
   const wSec = level.column("w_sec");
-  let peakIos = 0;
-  let peakSec = 0;
+  let peakIops = 0;
+  let peakSecPerS = 0;
   for (let i = a; i < b; i++) {
-    peakIos = Math.max(peakIos, (rIos?.[i] ?? 0) + (wIos?.[i] ?? 0));
-    peakSec = Math.max(peakSec, (rSec?.[i] ?? 0) + (wSec?.[i] ?? 0));
+    const s = level.seconds(i);
+    peakIops = Math.max(peakIops, ((rIos?.[i] ?? 0) + (wIos?.[i] ?? 0)) / s);
+    peakSecPerS = Math.max(peakSecPerS, ((rSec?.[i] ?? 0) + (wSec?.[i] ?? 0)) / s);
   }
-  const busy = mean(level.column("busy"), a, b);
-  const inflight = mean(level.column("q_mean"), a, b);
+  const busy = mean(level, "busy", a, b);
+  const inflight = mean(level, "q_mean", a, b);
   return {
-    seconds: (b - a) * level.step,
+    seconds: level.at(b) - level.at(a),
     reads: sum(rIos, a, b),
     writes: sum(wIos, a, b),
     readBytes: sum(rSec, a, b) * 512,
     writeBytes: sum(wSec, a, b) * 512,
-    peakIops: peakIos / level.step,
-    peakBytesPerS: (peakSec * 512) / level.step,
+    peakIops,
+    peakBytesPerS: peakSecPerS * 512,
     readMeanUs: weightedMean(level.column("r_mean"), rIos, a, b),
     writeMeanUs: weightedMean(level.column("w_mean"), wIos, a, b),
     readMaxUs: maximum(level.column("r_max"), a, b, 1e-3),
@@ -158,18 +164,20 @@ function sum(c: Float64Array | null, a: number, b: number): number {
   return s;
 }
 
-function mean(c: Float64Array | null, a: number, b: number): number | null {
+/** Mean over time: slots weigh by their length. */
+function mean(level: Slots, name: ColumnName, a: number, b: number): number | null {
+  const c = level.column(name);
   let s = 0;
-  let n = 0;
+  let time = 0;
   if (c) {
     for (let i = a; i < b; i++) {
       const v = c[i] ?? NaN;
       if (Number.isNaN(v)) continue;
-      s += v;
-      n++;
+      s += v * level.seconds(i);
+      time += level.seconds(i);
     }
   }
-  return n > 0 ? s / n : null;
+  return time > 0 ? s / time : null;
 }
 
 function maximum(c: Float64Array | null, a: number, b: number, unit: number): number | null {

@@ -20,7 +20,8 @@ export class Store {
   readonly #past: Range[] = [];
 
   constructor(readonly data: ReportData) {
-    this.bounds = { from: 0, to: Math.max(data.recording.duration_s, 1e-3) };
+    const { from_s: from = 0, to_s: to = from + data.recording.duration_s } = data.recording;
+    this.bounds = { from, to: Math.max(to, from + 1e-3) };
     this.range = this.bounds;
   }
 
@@ -69,7 +70,7 @@ export class Store {
   /** Least stretch worth looking at: ten of the finest slots. */
   get minSpan(): number {
     const finest = this.levels[this.levels.length - 1]?.step ?? 1e-3;
-    return Math.min(this.bounds.to, finest * 10);
+    return Math.min(this.bounds.to - this.bounds.from, finest * 10);
   }
 
   listen(f: () => void): void {

@@ -137,7 +137,7 @@ function level(fromS: number, stepMs: number, slots: number, merge: number, dice
   const cols: Level["cols"] = {};
   for (const [name, c] of Object.entries(columns)) cols[name as keyof Level["cols"]] = packColumn(c);
   const heat: Heat = { merge, read: packHeat(read), write: packHeat(write) };
-  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, slots, cols, heat };
+  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slots, cols, heat };
 }
 
 function buckets(pairs: number[][]): string {

@@ -97,7 +97,7 @@ test("zooming stays within the recording and above the finest slots", () => {
 
 function ramp(from: number, step: number, slots: number): Level {
   const ones = packColumn(new Array(slots).fill(1));
-  return { from_ns: from * 1e9, step_ns: step * 1e9, slots, cols: { r_ios: ones, r_mean: packColumn(new Array(slots).fill(toLogCode(100_000))) } };
+  return { from_ns: from * 1e9, step_ns: step * 1e9, to_ns: (from + step * slots) * 1e9, slots, cols: { r_ios: ones, r_mean: packColumn(new Array(slots).fill(toLogCode(100_000))) } };
 }
 
 test("the finest level that covers the view is drawn", () => {
@@ -115,15 +115,23 @@ test("the finest level that covers the view is drawn", () => {
 });
 
 test("peaks come from the finer slots within each slot", () => {
-  const coarse = new Slots({ from_ns: 0, step_ns: 4e9, slots: 2, cols: {} });
-  const fine = new Slots({ from_ns: 0, step_ns: 1e9, slots: 7, cols: { r_ios: packColumn([1, 9, 2, null, null, null, 3]) } });
+  const coarse = new Slots({ from_ns: 0, step_ns: 4e9, to_ns: 2 * 4e9, slots: 2, cols: {} });
+  const fine = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 7e9, slots: 7, cols: { r_ios: packColumn([1, 9, 2, null, null, null, 3]) } });
   assert.deepEqual([...peaks(coarse, fine, "r_ios", 0, 2)], [9, 3]);
   assert.deepEqual([...peaks(coarse, fine, "w_ios", 0, 2)], [NaN, NaN]);
 });
 
+test("a last slot that is cut short has its true rate", () => {
+  const slots = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 2.25e9, slots: 3, cols: { r_ios: packColumn([4, 4, 4]), r_sec: packColumn([0, 0, 0]), busy: packColumn([0, 0, 900]) } });
+  const t = totals(slots, 0, 3);
+  assert.equal(t.seconds, 2.25);
+  assert.equal(t.peakIops, 16);
+  assert.equal(t.busyPercent, 10);
+});
+
 test("sums over a view are sums, means are weighted by I/Os", () => {
   const slots = new Slots({
-    from_ns: 0, step_ns: 1e9, slots: 3,
+    from_ns: 0, step_ns: 1e9, to_ns: 3e9, slots: 3,
     cols: { r_ios: packColumn([1, 3, 0]), r_sec: packColumn([8, 24, 0]), r_mean: packColumn([toLogCode(1e6), toLogCode(2e6), null]), r_max: packColumn([toLogCode(1e6), toLogCode(9e6), null]), busy: packColumn([100, 300, 0]) },
   });
   const t = totals(slots, 0, 3);
@@ -137,7 +145,7 @@ test("sums over a view are sums, means are weighted by I/Os", () => {
 });
 
 test("heat maps unpack to their cells", () => {
-  const level = new Slots({ from_ns: 0, step_ns: 1e9, slots: 10, cols: {}, heat: { merge: 2, read: packList([1, 2, 60, 5, 3, 7, 3, 1, 61, 2]) } });
+  const level = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 10e9, slots: 10, cols: {}, heat: { merge: 2, read: packList([1, 2, 60, 5, 3, 7, 3, 1, 61, 2]) } });
   const grid = openHeat(level, "read");
   assert.ok(grid);
   assert.equal(grid.columns, 5);
@@ -164,7 +172,7 @@ test("histograms give nearest-rank quantiles", () => {
 test("load points weigh by I/Os and leave thin windows out", () => {
   const n = 600;
   const level = new Slots({
-    from_ns: 0, step_ns: 1e9, slots: n,
+    from_ns: 0, step_ns: 1e9, to_ns: n * 1e9, slots: n,
     cols: {
       r_ios: packColumn(Array.from({ length: n }, (_, i) => (i % 2 ? 100 : 3))), w_ios: packColumn(new Array(n).fill(0)),
       r_mean: packColumn(new Array(n).fill(toLogCode(200_000))), w_mean: packColumn(new Array(n).fill(null)), q_mean: packColumn(new Array(n).fill(toLogCode(2000))),

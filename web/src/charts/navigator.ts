@@ -56,13 +56,17 @@ export class Navigator {
     return Math.max(1, this.#canvas.clientWidth - this.#left - AXIS_RIGHT);
   }
 
+  get #span(): number {
+    return this.store.bounds.to - this.store.bounds.from;
+  }
+
   #x(t: number): number {
-    return this.#left + (t / this.store.bounds.to) * this.#width;
+    return this.#left + ((t - this.store.bounds.from) / this.#span) * this.#width;
   }
 
   #time(e: PointerEvent): number {
     const x = e.clientX - this.#canvas.getBoundingClientRect().left;
-    return Math.min(Math.max((x - this.#left) / this.#width, 0), 1) * this.store.bounds.to;
+    return this.store.bounds.from + Math.min(Math.max((x - this.#left) / this.#width, 0), 1) * this.#span;
   }
 
   #kind(e: PointerEvent): Grab["kind"] {
@@ -107,7 +111,7 @@ export class Navigator {
     const range = this.#pending;
     this.#drop();
     if (!grab || !range) return;
-    const wide = ((range.to - range.from) / this.store.bounds.to) * this.#width;
+    const wide = ((range.to - range.from) / this.#span) * this.#width;
     if (grab.kind === "new" && wide >= 3) this.store.look(range);
     if (this.#canvas.hasPointerCapture(e.pointerId)) this.#canvas.releasePointerCapture(e.pointerId);
   }
@@ -146,8 +150,8 @@ export class Navigator {
     const r = new Float64Array(pixels);
     const w = new Float64Array(pixels);
     for (let i = 0; i < level.n; i++) {
-      const p = Math.min(pixels - 1, Math.floor((level.at(i) / this.store.bounds.to) * this.#width));
-      const last = Math.min(pixels - 1, Math.max(p, Math.ceil((level.at(i + 1) / this.store.bounds.to) * this.#width) - 1));
+      const p = Math.max(0, Math.min(pixels - 1, Math.floor(this.#x(level.at(i)) - this.#left)));
+      const last = Math.min(pixels - 1, Math.max(p, Math.ceil(this.#x(level.at(i + 1)) - this.#left) - 1));
       for (let k = p; k <= last; k++) {
         if ((read[i] ?? 0) + (write[i] ?? 0) > (r[k] ?? 0) + (w[k] ?? 0)) {
           r[k] = read[i] ?? 0;

@@ -7,8 +7,8 @@ import { theme } from "../theme";
 export interface SeriesSpec {
   label: string;
   column: ColumnName;
-  /** From the column's unit to the chart's, for slots of `step` seconds. */
-  value(raw: number, step: number): number;
+  /** From the column's unit to the chart's, for a slot of so many seconds. */
+  value(raw: number, seconds: number): number;
   style: "area" | "line" | "thin" | "dots";
   color(): string;
   fill?(): string;
@@ -34,8 +34,8 @@ export interface PanelSpec {
   series: SeriesSpec[];
 }
 
-const perSecond = (raw: number, step: number) => raw / step;
-const sectorRate = (raw: number, step: number) => (raw * 512) / step;
+const perSecond = (raw: number, seconds: number) => raw / seconds;
+const sectorRate = (raw: number, seconds: number) => (raw * 512) / seconds;
 const nanosToMicros = (raw: number) => raw / 1e3;
 const thousandths = (raw: number) => raw / 1e3;
 const tenths = (raw: number) => raw / 10;

@@ -114,8 +114,8 @@ export class TimeChart {
     const finer = fine !== undefined && fine.step < level.step * 0.999;
     if (line.peak && !finer) return out;
     const raw = line.peak && fine ? peaks(level, fine, column, a, b) : level.column(column)?.subarray(a, b);
-    const step = line.peak && fine ? fine.step : level.step;
-    raw?.forEach((v, i) => (out[i] = Number.isNaN(v) ? null : line.spec.value(v, step)));
+    const seconds = (i: number) => (line.peak && fine ? fine.step : level.seconds(a + i));
+    raw?.forEach((v, i) => (out[i] = Number.isNaN(v) ? null : line.spec.value(v, seconds(i))));
     return out;
   }
 

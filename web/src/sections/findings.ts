@@ -77,7 +77,7 @@ export class Findings {
 
   #when(f: Finding): string {
     const span = f.end_s - f.start_s;
-    if (span >= this.store.bounds.to * 0.98) return "the whole recording";
+    if (span >= (this.store.bounds.to - this.store.bounds.from) * 0.98) return "the whole recording";
     return `${format.elapsed(f.start_s, Math.max(span / 20, 1e-3))}, for ${format.span(span)}`;
   }
 
