@@ -38,11 +38,14 @@ impl Dice {
     }
 }
 
+/// Done, arrived, begun, whether it writes, and its number.
+type Flight = (i64, i64, i64, bool, u64);
+
 /// A device that works on 16 requests at once, first come, first served.
 struct Simulation {
     dice: Dice,
     free: BinaryHeap<Reverse<i64>>,
-    flying: BinaryHeap<Reverse<(i64, i64, i64, bool, u64)>>,
+    flying: BinaryHeap<Reverse<Flight>>,
     number: u64,
 }
 
@@ -124,7 +127,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let end = seconds * SECOND;
     let window = Window::new(0, end);
 
+    let (from_ns, to_ns, reason) = (end / 3, end / 3 + end / 100, LossReason::RingFull);
+    let lost = Lost { from_ns, to_ns, dev: None, class: None, reason, ios: Some(42), bytes: None, merges: None };
+
     let mut builder = ReportBuilder::new(window);
+    builder.lost(&lost);
     Simulation::new().run(seconds, |io| builder.push(io));
     let report = builder.finish(end);
     let devices: Vec<_> =
@@ -137,17 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         overview.push(io);
         ios += 1;
     });
-    let (from_ns, to_ns) = (end / 3, end / 3 + end / 100);
-    overview.lost(&Lost {
-        from_ns,
-        to_ns,
-        dev: None,
-        class: None,
-        reason: LossReason::RingFull,
-        ios: Some(42),
-        bytes: None,
-        merges: None,
-    });
+    overview.lost(&lost);
     let base = overview.finish();
     eprintln!("{ios} I/Os simulated and overlooked in {:.1} s", begun.elapsed().as_secs_f64());
 
@@ -170,7 +167,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         overview: &base,
         details: Some(&details),
         capacity: &[],
-        actors: &[],
+        names: &html::Names::default(),
         notes: &[],
         marks: &[],
     })?;

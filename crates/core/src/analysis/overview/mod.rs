@@ -1,5 +1,5 @@
 //! The recording at several resolutions at once, for charts: rates (A5), latency percentiles (A6), busy time (A2) and
-//! concurrency (A3) by slots, a latency heat map, and distributions over the whole window.
+//! concurrency (A3) by slots, a latency heat map, distributions over the whole window, and who did it.
 //!
 //! [`OverviewPlan::whole`] cuts the window into at most a few thousand slots, in steps that merge exactly (counts, sums
 //! and histograms are merged, never means or percentiles). What stands out is looked at again in slots down to 1 ms with
@@ -7,6 +7,7 @@
 //!
 //! Memory: one row for each slot of each stretch, one histogram for each slot in progress.
 
+mod actors;
 mod completions;
 mod distributions;
 mod losses;
@@ -21,6 +22,7 @@ use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
 use super::window::Window;
 use crate::model::{Class, DevId, Io, Lost};
 
+pub use actors::{ActorFlow, ActorKey, ActorSummary};
 pub use completions::{HeatColumn, SlotCounts, SlotLatency};
 pub use distributions::{Distributions, SizeBucket, Stage};
 pub use losses::LossInterval;
@@ -28,6 +30,7 @@ pub use moments::moments;
 pub use plan::{Moment, OverviewPlan, Scope, Stretch};
 pub use time::SlotTime;
 
+use actors::Actors;
 use completions::Completions;
 use losses::Losses;
 use time::{Depth, StretchTime};
@@ -58,6 +61,9 @@ pub struct OverviewData {
     pub levels: Vec<Level>,
     /// By scope; only of a plan for the whole window.
     pub distributions: Vec<Distributions>,
+    /// Who did it: processes, control groups, files, those with the most I/O time first; only of a plan for the whole
+    /// window.
+    pub actors: Vec<ActorSummary>,
     /// Where I/Os are missing, neighbours merged.
     pub losses: Vec<LossInterval>,
     /// Longest I/O, in nanoseconds: how far beyond a stretch completions reach back into it.
@@ -75,6 +81,7 @@ pub struct Overview {
     sweeps: ScopeSweeps,
     completions: Vec<Completions>,
     distributions: Vec<Distributions>,
+    actors: Actors,
     losses: Losses,
     longest_ns: i64,
 }
@@ -122,6 +129,7 @@ impl Overview {
         Overview {
             completions: plan.stretches.iter().map(Completions::new).collect(),
             distributions: if plan.distributions { vec![Distributions::default(); scopes] } else { Vec::new() },
+            actors: Actors::default(),
             losses: Losses::new(plan.window),
             index: DeviceIndex::default(),
             order: StartOrder::new(Hold::RECORDING),
@@ -150,6 +158,7 @@ impl Overview {
             }
             if self.plan.distributions {
                 scopes.iter().for_each(|s| self.distributions[*s].add(io));
+                self.actors.add(io);
             }
         }
         self.order.push(Span::of(io, number), &mut self.sweeps);
@@ -181,6 +190,7 @@ impl Overview {
         OverviewData {
             levels,
             distributions: self.distributions,
+            actors: self.actors.finish(),
             losses: self.losses.finish(),
             longest_ns: self.longest_ns,
             clipped,

@@ -98,7 +98,7 @@ pub struct OverviewPlan {
     pub scopes: Vec<Scope>,
     /// The stretches.
     pub stretches: Vec<Stretch>,
-    /// Whether distributions over the window are wanted.
+    /// Whether distributions over the window, and who did it, are wanted.
     pub distributions: bool,
 }
 

@@ -1,8 +1,11 @@
 //! The HTML report: one file that needs no network. The page (`web/`) is built beforehand and embedded; this puts the
 //! data of one recording into it.
 
+mod actors;
 mod levels;
 mod pack;
+
+use std::collections::BTreeMap;
 
 use iolens_core::analysis::Report;
 use iolens_core::analysis::overview::{LossInterval, OverviewData};
@@ -12,6 +15,7 @@ use serde_json::Value;
 
 use super::escape;
 use super::report_json::{self, RecordingFacts, device_name};
+use actors::ActorBlock;
 use levels::{DistributionsBlock, LevelBlock};
 
 include!(concat!(env!("OUT_DIR"), "/report_page.rs"));
@@ -49,12 +53,21 @@ pub struct ReportData<'a> {
     pub details: Option<&'a OverviewData>,
     /// Capacity by scope of the overview, where it was observed.
     pub capacity: &'a [Option<Capacity>],
-    /// Who did it.
-    pub actors: &'a [Actor],
+    /// Names that only the caller can find out.
+    pub names: &'a Names,
     /// Further remarks on how far to trust the numbers.
     pub notes: &'a [Note],
     /// Remarks on the time line.
     pub marks: &'a [Mark],
+}
+
+/// Names for numbers. Untrusted; the page shows them as text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Names {
+    /// Paths of control groups by id.
+    pub cgroups: BTreeMap<i64, String>,
+    /// Paths of files by device of the file system and inode number.
+    pub files: BTreeMap<(i32, i64), String>,
 }
 
 /// Capacity and headroom of one scope (A18).
@@ -72,54 +85,6 @@ pub struct Capacity {
     pub state: String,
     /// The verdict in words.
     pub summary: String,
-}
-
-/// What an [`Actor`] is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ActorKind {
-    /// A process or all processes of one name.
-    Process,
-    /// A control group.
-    Cgroup,
-    /// A file.
-    File,
-}
-
-/// One who did I/O. Names are untrusted; the page shows them as text.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Actor {
-    /// What kind.
-    pub by: ActorKind,
-    /// Its name.
-    pub name: String,
-    /// Process ids, cgroup id, file system: for people.
-    pub detail: Option<String>,
-    /// On which device.
-    pub device: Option<String>,
-    /// How far the name can be trusted as the cause: an [`iolens_core::model::Origin`]'s name.
-    pub origin: Option<String>,
-    /// Its reads.
-    pub read: ActorClass,
-    /// Its writes.
-    pub write: ActorClass,
-    /// Share of the summed latencies of all I/O of the device.
-    pub time_percent: Option<f64>,
-}
-
-/// Reads or writes of an [`Actor`].
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct ActorClass {
-    /// How many.
-    pub ios: u64,
-    /// Bytes they moved.
-    pub bytes: u64,
-    /// Mean latency.
-    pub mean_us: Option<f64>,
-    /// 99th percentile.
-    pub p99_us: Option<f64>,
-    /// The longest.
-    pub max_us: Option<f64>,
 }
 
 /// A remark on the quality of the data.
@@ -153,7 +118,7 @@ struct Document<'a> {
     devices: Value,
     findings: Value,
     scopes: Vec<ScopeBlock>,
-    actors: &'a [Actor],
+    actors: Vec<ActorBlock>,
     lossy: Vec<LossBlock>,
     quality: Vec<Note>,
     marks: Vec<MarkBlock<'a>>,
@@ -219,7 +184,7 @@ fn json(data: &ReportData, budget: usize) -> String {
         devices: block("devices"),
         findings: block("findings"),
         scopes: scopes(data),
-        actors: data.actors,
+        actors: actors::blocks(data),
         lossy: data.overview.losses.iter().map(|l| loss(l, data.meta)).collect(),
         quality: quality(data),
         marks: data

@@ -5,7 +5,7 @@ use super::*;
 use crate::present::report_json::tests::sample;
 use iolens_core::analysis::Window;
 use iolens_core::analysis::overview::{Moment, Overview, OverviewPlan, Scope};
-use iolens_core::model::{DevId, Io, LossReason, Lost, Op};
+use iolens_core::model::{Comm, DevId, Io, LossReason, Lost, Op};
 
 const TEMPLATE: &str = "<title>__TITLE__</title><script type=\"application/json\">__DATA__</script>";
 
@@ -34,13 +34,13 @@ struct Scene {
     facts: RecordingFacts,
     overview: OverviewData,
     details: Option<OverviewData>,
-    actors: Vec<Actor>,
+    names: Names,
 }
 
 impl Scene {
     fn new() -> Scene {
         let (report, meta, facts) = sample();
-        Scene { report, meta, facts, overview: overview().finish(), details: None, actors: Vec::new() }
+        Scene { report, meta, facts, overview: overview().finish(), details: None, names: Names::default() }
     }
 
     fn data(&self) -> ReportData<'_> {
@@ -51,7 +51,7 @@ impl Scene {
             overview: &self.overview,
             details: self.details.as_ref(),
             capacity: &[],
-            actors: &self.actors,
+            names: &self.names,
             notes: &[],
             marks: &[],
         }
@@ -107,24 +107,21 @@ fn hostile_names_stay_data() {
     let evil = "</script><script>alert(1)</script><!--\u{2028}";
     scene.meta.host = Some("__DATA__</title><img>".to_owned());
     scene.meta.devices[0].name = evil.to_owned();
-    scene.actors.push(Actor {
-        by: ActorKind::Process,
-        name: evil.to_owned(),
-        detail: None,
-        device: None,
-        origin: None,
-        read: ActorClass::default(),
-        write: ActorClass::default(),
-        time_percent: None,
-    });
+    let mut overview = overview();
+    let writer = Io { comm: Some(Comm::new(b"</script><b>")), tgid: Some(9), ino: Some(12), fs_dev: Some(dev().0), ..Io::new(9_000_000_000, dev(), Op::WRITE, 512, None, 5) };
+    overview.push(&writer);
+    scene.overview = overview.finish();
+    scene.names.files.insert((dev().0, 12), evil.to_owned());
     let html = scene.html();
     assert_eq!(html.matches("<script").count(), 1);
     assert_eq!(html.matches("</script").count(), 1);
     assert!(!html.contains("<img") && !html.contains("<!--"));
     let doc = scene.document();
-    assert_eq!(doc["actors"][0]["name"], evil, "and comes back whole");
-    assert_eq!(doc["scopes"][0]["devices"][0], evil);
-    assert_eq!(doc["actors"][0]["read"]["mean_us"], Value::Null);
+    assert_eq!(doc["scopes"][0]["devices"][0], evil, "and comes back whole");
+    let actors = doc["actors"].as_array().expect("actors");
+    let writer = actors.iter().find(|a| a["name"] == "</script><b>").expect("the writer");
+    assert_eq!((&writer["read"]["mean_us"], &writer["detail"]), (&Value::Null, &"pid 9".into()));
+    assert!(actors.iter().any(|a| a["by"] == "file" && a["name"] == evil && a["detail"].as_str().is_some_and(|d| d.contains("inode 12"))));
 }
 
 #[test]
