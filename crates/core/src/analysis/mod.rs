@@ -7,6 +7,7 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod autocorrelation;
 pub mod bursts;
 pub mod cells;
 pub mod devices;
@@ -16,6 +17,7 @@ pub mod io_ticks;
 pub mod latencies;
 pub mod level;
 pub mod order;
+pub mod periodicity;
 pub mod report;
 pub mod requests;
 pub mod slots;
