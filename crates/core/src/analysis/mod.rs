@@ -9,6 +9,7 @@
 
 pub mod autocorrelation;
 pub mod bursts;
+pub mod capacity;
 pub mod cells;
 pub mod devices;
 pub mod envelope;
@@ -16,11 +17,15 @@ pub mod findings;
 pub mod io_ticks;
 pub mod latencies;
 pub mod level;
+pub mod load;
+pub mod losses;
 pub mod order;
+pub mod peak;
 pub mod periodicity;
 pub mod report;
 pub mod requests;
 pub mod slots;
+pub mod stages;
 pub mod starvation;
 pub mod stats;
 pub mod timeline;
