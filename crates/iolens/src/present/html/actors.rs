@@ -29,7 +29,9 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
     let by = ["process", "cgroup", "file"][a.key.kind()];
     let known = |name: Option<String>| name.unwrap_or_else(|| "(not known)".to_owned());
     let (name, detail, origin) = match a.key {
-        ActorKey::Process(comm, origin) => (known(comm.map(|c| c.to_text().into_owned())), pids(&a.pids, data), Some(origin)),
+        ActorKey::Process(comm, origin) => {
+            (known(comm.map(|c| c.to_text().into_owned())), pids(&a.pids, data), Some(origin))
+        }
         ActorKey::Cgroup(id) => {
             let path = id.and_then(|id| data.names.cgroups.get(&id).cloned());
             let number = id.map(|id| format!("id {id}"));

@@ -108,7 +108,13 @@ fn hostile_names_stay_data() {
     scene.meta.host = Some("__DATA__</title><img>".to_owned());
     scene.meta.devices[0].name = evil.to_owned();
     let mut overview = overview();
-    let writer = Io { comm: Some(Comm::new(b"</script><b>")), tgid: Some(9), ino: Some(12), fs_dev: Some(dev().0), ..Io::new(9_000_000_000, dev(), Op::WRITE, 512, None, 5) };
+    let writer = Io {
+        comm: Some(Comm::new(b"</script><b>")),
+        tgid: Some(9),
+        ino: Some(12),
+        fs_dev: Some(dev().0),
+        ..Io::new(9_000_000_000, dev(), Op::WRITE, 512, None, 5)
+    };
     overview.push(&writer);
     scene.overview = overview.finish();
     scene.names.files.insert((dev().0, 12), evil.to_owned());
@@ -121,7 +127,9 @@ fn hostile_names_stay_data() {
     let actors = doc["actors"].as_array().expect("actors");
     let writer = actors.iter().find(|a| a["name"] == "</script><b>").expect("the writer");
     assert_eq!((&writer["read"]["mean_us"], &writer["detail"]), (&Value::Null, &"pid 9".into()));
-    assert!(actors.iter().any(|a| a["by"] == "file" && a["name"] == evil && a["detail"].as_str().is_some_and(|d| d.contains("inode 12"))));
+    assert!(actors.iter().any(|a| a["by"] == "file"
+        && a["name"] == evil
+        && a["detail"].as_str().is_some_and(|d| d.contains("inode 12"))));
 }
 
 #[test]
