@@ -162,7 +162,10 @@ export interface Distributions {
   latency: Partial<Record<ClassName, { total?: string; queue?: string; device?: string }>>;
   /** Request sizes: bucket `k` holds `[2^k, 2^(k+1))` bytes; triples of: distance, I/Os, sectors. */
   size: Partial<Record<ClassName, string>>;
-  /** Share of time with exactly `k` I/Os in flight; pairs of: distance, parts per million of time. */
+  /**
+   * Share of time with `k` I/Os in flight, exactly below 128 and thinned to 1/128 above; pairs of: distance, parts of
+   * the time in 1e-9.
+   */
   concurrency: { all?: string; read?: string; write?: string };
 }
 

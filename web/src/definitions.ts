@@ -72,8 +72,8 @@ export const DEFINITIONS: Record<string, Definition> = {
   },
   concurrency: {
     title: "Concurrency distribution",
-    text: "Share of time during which exactly k I/Os were in flight. The share at 0 is idle time.",
-    formula: "P(k) = time with N(t) = k ÷ time",
+    text: "Share of time with at least so many I/Os in flight, over the whole recording.",
+    formula: "time with N(t) ≥ k ÷ time",
     id: "A3",
   },
   heat: {

@@ -154,6 +154,7 @@ const LABELS: Record<string, string> = {
   peak_bytes_per_s: "peak rate",
   ios: "I/Os",
   acf: "autocorrelation",
+  percent: "share",
   p_value: "p-value",
   util_io_ticks_percent: "%util (io_ticks)",
 };

@@ -78,8 +78,6 @@ function build(data: ReportData): void {
   measure();
   draw();
   new ResizeObserver(onFrame(resize)).observe(main);
-  addEventListener("beforeprint", resize);
-  addEventListener("afterprint", resize);
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
 }
 

@@ -160,6 +160,10 @@ function bell(median: number, sigma: number, n: number, slow = 0, slowMedian = 1
   return out;
 }
 
+function billionths(perMillion: number[][]): string {
+  return buckets(perMillion.map(([k, ppm]) => [k ?? 0, (ppm ?? 0) * 1000]));
+}
+
 function distributions(seconds: number): Distributions {
   const reads = READS_PER_S * seconds;
   const writes = WRITES_IN_BURST * 0.08 * seconds;
@@ -175,7 +179,7 @@ function distributions(seconds: number): Distributions {
       read: buckets([[12, reads * 0.3, reads * 0.3 * 8], [13, reads * 0.62, reads * 0.62 * 16], [14, reads * 0.08, reads * 0.08 * 32]].map((r) => r.map(Math.round))),
       write: buckets([[12, writes * 0.05, writes * 0.4], [17, writes * 0.8, writes * 0.8 * 256], [18, writes * 0.15, writes * 0.15 * 512]].map((r) => r.map(Math.round))),
     },
-    concurrency: { all: buckets(concurrency), read: buckets(concurrency.slice(0, 6)), write: buckets([[0, 910_000], ...concurrency.slice(6)]) },
+    concurrency: { all: billionths(concurrency), read: billionths(concurrency.slice(0, 6)), write: billionths([[0, 910_000], ...concurrency.slice(6)]) },
   };
 }
 

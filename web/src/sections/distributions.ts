@@ -155,9 +155,10 @@ export class Distributions {
     frame.xTitle("I/Os in flight");
     for (const { c, buckets } of sets) frame.add(survival(frame, buckets, place, highest, c));
     const rows = sets.map(({ c, label, buckets }) => {
-      const idle = (buckets.find((b) => b[0] === 0)?.[1] ?? 0) / 1e4;
-      const mean = buckets.reduce((sum, b) => sum + (b[0] ?? 0) * (b[1] ?? 0), 0) / 1e6;
-      return legendRow(c, label, `mean ${format.number(mean)} · none in flight ${format.percent(idle)} · max ${buckets.at(-1)?.[0] ?? 0}`);
+      const total = buckets.reduce((sum, b) => sum + (b[1] ?? 0), 0) || 1;
+      const idle = buckets.find((b) => b[0] === 0)?.[1] ?? 0;
+      const mean = buckets.reduce((sum, b) => sum + (b[0] ?? 0) * (b[1] ?? 0), 0) / total;
+      return legendRow(c, label, `mean ${format.number(mean)} · none in flight ${format.percent((100 * idle) / total)} of the time`);
     });
     return this.#card("concurrency-dist", title, "concurrency", null, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
@@ -243,7 +244,7 @@ function drawLoad(frame: Frame, points: LoadPoint[], knee: number | null): void 
   frame.xTitle("mean I/Os in flight");
   let path = "";
   for (const p of points) if (p.inflight > 0) path += `M${frame.x(px(p.inflight)).toFixed(1)},${frame.y(py(p.meanUs)).toFixed(1)}h0`;
-  frame.add(s("path", { d: path, class: "cloud" }));
+  frame.add(s("path", { d: path, class: points.length < 200 ? "cloud few" : "cloud" }));
   if (knee && knee > 0) {
     const x = frame.x(px(knee));
     frame.add(

@@ -1,5 +1,5 @@
 import type { Actor, ActorClass, ClassName, ClassStats, DeviceStats } from "../data";
-import { fill, h, term } from "../dom";
+import { fill, h } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
 import { segmented } from "./distributions";
@@ -90,7 +90,7 @@ export class Actors {
       ...side("Write", (a) => a.write),
     ];
     this.#table = new Table("Processes, control groups and files", columns, [], 4, "This recording does not say who did the I/O.");
-    this.root = h("section", { id: "actors" }, h("div", { class: "row" }, h("h2", {}, term("Who did it", "origin")), this.#tabs), this.#table.root);
+    this.root = h("section", { id: "actors" }, h("div", { class: "row" }, h("h2", { text: "Who did it" }), this.#tabs), this.#table.root);
     this.#by = TABS.find(([by]) => store.data.actors.some((a) => a.by === by))?.[0] ?? "process";
     this.#show();
   }

@@ -123,7 +123,7 @@ export class InView {
   /** The recording has every I/O: where this page has no finer slots, say how to get them. */
   #showFiner(step: number): void {
     const { range, data, levels } = this.store;
-    const zoomed = range.to - range.from <= 60 && data.recording.source === "ebpf";
+    const zoomed = range.to - range.from <= 20 && data.recording.source === "ebpf";
     const finest = levels.length > 0 && finerThan(levels, step).some((r) => r.from <= range.from && r.to >= range.to);
     this.#finer.hidden = !zoomed || step <= 0.0011 || finest;
     if (this.#finer.hidden) return;

@@ -140,22 +140,22 @@ impl DistributionsBlock {
         for (name, levels) in ["all", "read", "write"].into_iter().zip(&d.concurrency) {
             let total: i64 = levels.iter().sum();
             if total > 0 {
-                block.concurrency.insert(name, apart(shares(levels, total).into_iter().map(|(k, ppm)| (k, [ppm]))));
+                block.concurrency.insert(name, apart(shares(levels, total).into_iter().map(|(k, share)| (k, [share]))));
             }
         }
         block
     }
 }
 
-/// Levels with their share of `total` in parts per million. Even the shortest is at least 1, and the levels beyond a few
-/// hundred are thinned by at most 1 in 64, so that a deep queue does not fill the page.
+/// Levels with their share of `total` in parts of 1e-9. Levels from 128 on are thinned to 1/128 (the middle stands for
+/// its neighbours), so that a deep queue does not fill the page.
 fn shares(levels: &[i64], total: i64) -> Vec<(u64, u64)> {
     let mut out: BTreeMap<u64, i64> = BTreeMap::new();
     for (k, ns) in levels.iter().enumerate().filter(|(_, ns)| **ns > 0) {
-        let grain = 1u64 << (k as u64 / 64).checked_ilog2().unwrap_or(0);
-        *out.entry(k as u64 / grain * grain).or_default() += ns;
+        let grain = 1u64 << (k as u64 / 128).checked_ilog2().unwrap_or(0);
+        *out.entry(k as u64 / grain * grain + grain / 2).or_default() += ns;
     }
-    out.into_iter().map(|(k, ns)| (k, ((1e6 * ns as f64 / total as f64).round() as u64).max(1))).collect()
+    out.into_iter().map(|(k, ns)| (k, (1e9 * ns as f64 / total as f64).round() as u64)).collect()
 }
 
 /// Ascending buckets as distances to the one before, each followed by its numbers.
