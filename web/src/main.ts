@@ -6,6 +6,7 @@ import { PANELS } from "./charts/panels";
 import { TimeChart } from "./charts/time";
 import type { ReportData } from "./data";
 import { h, onFrame } from "./dom";
+import { follow } from "./link";
 import { Distributions } from "./sections/distributions";
 import { Findings } from "./sections/findings";
 import { header } from "./sections/header";
@@ -33,7 +34,7 @@ function build(data: ReportData): void {
   const distributions = new Distributions(store);
   const time = h("section", { id: "time" }, h("h2", { text: "Over time" }));
   const findings = new Findings(store, () => time.scrollIntoView({ block: "start", behavior: "smooth" }));
-  const quiet = data.recording.ios === 0;
+  const quiet = data.scopes.length === 0;
   const none = h("p", { class: "empty", text: "No I/O completed, so there are no charts." });
   if (quiet) time.append(none);
   else time.append(toolbar.root, inView.root, h("div", { class: "panels" }, ...charts.map((c) => c.root)));
@@ -54,6 +55,7 @@ function build(data: ReportData): void {
   };
   const later = onFrame(draw);
   store.listen(later);
+  if (!quiet) follow(store);
   const measure = () => {
     const panel = charts[0]?.root;
     if (panel) store.plotWidth = Math.max(200, panel.clientWidth - AXIS_LEFT - AXIS_RIGHT);

@@ -112,9 +112,11 @@ export class Store {
   chooseFinding(finding: Finding, range: Range): void {
     this.finding = finding;
     const device = finding.device;
-    if (device && !this.scope?.devices.includes(device)) {
-      const i = this.data.scopes.findIndex((s) => s.devices.includes(device));
-      if (i >= 0) this.scopeIndex = i;
+    if (device) {
+      const alone = this.data.scopes.findIndex((s) => s.devices.length === 1 && s.devices[0] === device);
+      const among = this.data.scopes.findIndex((s) => s.devices.includes(device));
+      if (alone >= 0) this.scopeIndex = alone;
+      else if (among >= 0 && !this.scope?.devices.includes(device)) this.scopeIndex = among;
     }
     this.look(range);
   }

@@ -210,10 +210,42 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
     await close(page);
   });
 
+  test("another device draws its own charts", async () => {
+    const page = await open(await hour());
+    const facts = () => page.locator(".in-view").textContent();
+    const first = await facts();
+    await page.locator(".toolbar select").selectOption("sdb");
+    await page.waitForFunction((f) => document.querySelector(".in-view").textContent !== f, first);
+    assert.ok((await colours(page, '[data-panel="iops"] canvas')) > 20);
+    await close(page);
+  });
+
+  test("the address brings the view back", async () => {
+    const page = await open(`${await hour()}`);
+    await page.goto(`${page.url()}#t=100.000-160.000`);
+    await page.reload();
+    await page.waitForSelector("html[data-ready]");
+    assert.match(await range(page), /^1:40[.0]* – 2:40[.0]*$/);
+    await close(page);
+  });
+
   test("prints", async () => {
     const page = await open(await hour(), { scheme: "dark" });
     const pdf = await page.pdf({ format: "A4" });
     assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+    await close(page);
+  });
+});
+
+describe("counters only", { skip: missing ?? false }, () => {
+  test("draws what counters tell and says what they do not", async () => {
+    const page = await open(await written("counters.html", synth.counters(60)));
+    for (const panel of ["iops", "throughput", "latency", "busy"]) {
+      const n = await colours(page, `[data-panel="${panel}"] canvas`);
+      assert.ok(n > 20, `${panel} shows ${n} colours`);
+    }
+    assert.match(await page.locator("#findings").textContent(), /no single I\/Os/);
+    assert.equal(await page.locator('[data-panel="heat-read"] canvas').count(), 0);
     await close(page);
   });
 });

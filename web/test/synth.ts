@@ -278,6 +278,7 @@ export function breathing(seconds: number, seed = 1): ReportData {
     label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: distributions(seconds),
     capacity: { max_iops: 14_600, light_us: 96, knee_inflight: 31.5, headroom_percent: 34, state: "near-knee", summary: "during bursts the device is driven beyond its knee; between them two thirds of it are free." },
   };
+  const second: Scope = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), 1, dice)], capacity: null };
   return {
     format: 1,
     writer: "iolens 0.1.0",
@@ -285,7 +286,7 @@ export function breathing(seconds: number, seed = 1): ReportData {
       path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: 1_795_238_400, duration_s: seconds, source: "ebpf", ios, lost_ios: 4120,
       recorder: { cpu_percent: 1.7, max_rss_bytes: 41_200_000, disk_bytes: Math.round(ios * 11.2), bytes_per_io: 11.2 },
     },
-    devices: [device, idle], findings: list, scopes: [scope], actors: actors(seconds),
+    devices: [device, idle], findings: list, scopes: [scope, second], actors: actors(seconds),
     lossy: [{ from_s: seconds * 0.62, to_s: seconds * 0.63, reason: "ring-full", ios: 4120, device: null }],
     quality: [
       { topic: "Kernel regime", level: "info", text: "6.18 with HZ 250: io_ticks adds the time since the last stamp only while I/O is in flight; %util is unbiased, with a standard error of about 0.6 points over 5 s." },
@@ -300,6 +301,20 @@ export function empty(): ReportData {
   const data = breathing(60);
   data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
   return { ...data, findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
+}
+
+/** The same as a machine would record it that allows no tracing: counters only. */
+export function counters(seconds: number): ReportData {
+  const data = breathing(seconds);
+  const kept: (keyof Level["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
+  const levels = (data.scopes[0]?.levels ?? []).slice(0, 3).map(({ heat: _, ...l }) => ({
+    ...l,
+    cols: Object.fromEntries(Object.entries(l.cols).filter(([name]) => kept.includes(name as keyof Level["cols"]))),
+  }));
+  const none: Distributions = { latency: {}, size: {}, concurrency: {} };
+  const scopes: Scope[] = [{ label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: none, capacity: null }];
+  const recording = { ...data.recording, source: "counters", ios: 0, lost_ios: 0 };
+  return { ...data, recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
 }
 
 /** The page around `data`, as the program assembles it. */

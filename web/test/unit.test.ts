@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
 import type { Level } from "../src/data";
 import * as format from "../src/format";
+import * as link from "../src/link";
 import { Slots, bucketQuantile, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
@@ -112,6 +113,13 @@ test("the finest level that covers the view is drawn", () => {
   assert.deepEqual(finerThan(levels, 1), [{ from: 100, to: 160 }]);
   const fine = new Slots(ramp(0, 0.001, 8000));
   assert.equal(pick([levels[0]!, fine], { from: 0, to: 8 }, 4000)?.step, 1, "too many slots for one view");
+});
+
+test("a view survives its address, nonsense is ignored", () => {
+  assert.equal(link.write({ from: 1.5, to: 2.25 }, false, "sd a&b"), "t=1.500-2.250&d=sd%20a%26b");
+  assert.deepEqual(link.read("#t=1.500-2.250&d=sd%20a%26b"), { range: { from: 1.5, to: 2.25 }, scope: "sd a&b" });
+  assert.equal(link.write({ from: 0, to: 9 }, true, undefined), "");
+  for (const bad of ["", "#", "#t=5-1", "#t=x-y", "#t=3"]) assert.equal(link.read(bad).range, null, bad);
 });
 
 test("peaks come from the finer slots within each slot", () => {

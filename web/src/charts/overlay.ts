@@ -59,10 +59,10 @@ export function hatch(plot: Plot, a: number, b: number): void {
   ctx.beginPath();
   ctx.rect(left, plot.top, right - left, plot.height);
   ctx.clip();
-  ctx.globalAlpha = 0.16;
+  ctx.globalAlpha = 0.1;
   ctx.fillStyle = theme().lossy;
   ctx.fillRect(left, plot.top, right - left, plot.height);
-  ctx.globalAlpha = 0.55;
+  ctx.globalAlpha = 0.4;
   ctx.strokeStyle = theme().lossy;
   ctx.lineWidth = devicePixelRatio;
   ctx.beginPath();

@@ -16,8 +16,9 @@ export interface SeriesSpec {
   cls?: "read" | "write";
   /** Column that tells of how many I/Os a value is made. */
   count?: ColumnName;
-  /** Off until asked for. */
+  /** Off until asked for, unless the recording lacks `insteadOf`. */
   quiet?: boolean;
+  insteadOf?: ColumnName;
 }
 
 /** One chart over time. */
@@ -48,6 +49,7 @@ function latencySeries(letter: "r" | "w"): SeriesSpec[] {
   const name = letter === "r" ? "read" : "write";
   const base = { ...look, value: nanosToMicros, count: `${letter}_ios` as ColumnName };
   return [
+    { ...base, label: `${name} mean`, column: `${letter}_mean`, style: "line", quiet: true, insteadOf: `${letter}_p50` },
     { ...base, label: `${name} p50`, column: `${letter}_p50`, style: "line" },
     { ...base, label: `${name} p90`, column: `${letter}_p90`, style: "thin", quiet: true },
     { ...base, label: `${name} p99`, column: `${letter}_p99`, style: "thin" },

@@ -37,7 +37,7 @@ export class TimeChart {
   #first = 0;
 
   constructor(readonly spec: PanelSpec, readonly store: Store) {
-    this.#on = spec.series.map((s) => !s.quiet);
+    this.#on = spec.series.map((s) => !s.quiet || (s.insteadOf !== undefined && !store.base?.column(s.insteadOf)));
     const all = spec.series.map((s, at) => ({ spec: s, at, peak: false }));
     this.#lines = [...all.filter(({ spec: s }) => s.style === "area").map((l) => ({ ...l, peak: true })), ...all];
     const chips = h("div", { class: "chips" }, ...spec.series.map((s, i) => this.#chip(s, i)));

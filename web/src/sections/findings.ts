@@ -36,6 +36,7 @@ export class Findings {
 
   #nothing(): string {
     const r = this.store.data.recording;
+    if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts, starvation and rhythms cannot be found in it.";
     if (r.ios === 0) return `No block I/O completed during these ${format.span(r.duration_s)}: there is nothing to find, and nothing to draw.`;
     return "Nothing stands out: no bursts beyond what one-second sampling shows, no starvation, no rhythm, no saturation.";
   }

@@ -23,7 +23,7 @@ export function header(data: ReportData): HTMLElement {
       fact("Length", null, format.span(r.duration_s)),
       fact("Kernel", null, r.kernel ?? format.ABSENT),
       fact("Source", "source", r.source),
-      fact("I/Os", "ios", format.count(r.ios)),
+      fact("I/Os", "ios", r.source === "counters" ? format.ABSENT : format.count(r.ios)),
       lost(r),
       fact("Recorder's cost", "cost", cost(r)),
     ),

@@ -51,7 +51,8 @@ export function deviceTables(store: Store): HTMLElement {
   const rows = store.data.devices.flatMap((device) =>
     classes.map((cls) => ({ device, cls, stats: device[cls] })).filter(({ stats }) => stats.ios > 0),
   );
-  const nothing = "No device completed any I/O.";
+  const counters = store.data.recording.source === "counters";
+  const nothing = counters ? "Counters do not tell single I/Os apart: see the charts for rates and means." : "No device completed any I/O.";
   return h(
     "section",
     { id: "devices" },

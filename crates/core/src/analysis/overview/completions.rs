@@ -5,12 +5,18 @@ use serde::Serialize;
 use super::Stretch;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
-/// Latencies of one class in one slot, start to done (S2C), in nanoseconds. Quantiles are nearest rank, within 1/256;
-/// n stands in [`SlotCounts::ios`].
+/// Latencies of one class in one slot, start to done (S2C); n stands in [`SlotCounts::ios`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct SlotLatency {
-    /// Sum divided by count, rounded.
+    /// Sum divided by count in nanoseconds, rounded.
     pub mean_ns: i64,
+    /// `None` if only sums are known.
+    pub quantiles: Option<SlotQuantiles>,
+}
+
+/// Nearest-rank quantiles in nanoseconds, within 1/256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SlotQuantiles {
     /// Median.
     pub p50_ns: i64,
     /// 90th percentile.
@@ -121,7 +127,8 @@ impl SlotHistogram {
             }
         }
         let mean_ns = (self.sum as f64 / self.n as f64).round() as i64;
-        Some(SlotLatency { mean_ns, p50_ns: found[0], p90_ns: found[1], p99_ns: found[2], max_ns: self.max })
+        let quantiles = SlotQuantiles { p50_ns: found[0], p90_ns: found[1], p99_ns: found[2], max_ns: self.max };
+        Some(SlotLatency { mean_ns, quantiles: Some(quantiles) })
     }
 
     /// Counts by heat map row. A bucket belongs to the row of its lower edge.

@@ -9,6 +9,7 @@
 
 mod actors;
 mod completions;
+mod counters;
 mod distributions;
 mod losses;
 mod moments;
@@ -23,7 +24,8 @@ use super::window::Window;
 use crate::model::{Class, DevId, Io, Lost};
 
 pub use actors::{ActorFlow, ActorKey, ActorSummary};
-pub use completions::{HeatColumn, SlotCounts, SlotLatency};
+pub use completions::{HeatColumn, SlotCounts, SlotLatency, SlotQuantiles};
+pub use counters::CounterOverview;
 pub use distributions::{Distributions, SizeBucket, Stage};
 pub use losses::LossInterval;
 pub use moments::moments;
@@ -50,6 +52,20 @@ pub struct Level {
     pub time: Vec<SlotTime>,
     /// Latencies by slot, one column each; empty if this level has no heat map.
     pub heat: Vec<HeatColumn>,
+    /// What is known of single I/Os: all of them, or only differences of kernel counters.
+    pub detail: Detail,
+}
+
+/// From what a [`Level`] was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Detail {
+    /// Single I/Os: everything is known and exact.
+    Events,
+    /// Kernel counters of one device: counts and mean latencies; busy time of any I/O and mean in flight as the kernel
+    /// estimates them. The other fields of [`SlotTime`] are not known.
+    Counters,
+    /// Kernel counters of several devices: the same without busy time, because estimates cannot be joined.
+    SummedCounters,
 }
 
 /// What [`Overview`] says.
@@ -212,6 +228,7 @@ fn assemble(stretch: &Stretch, completions: Completions, time: &StretchTime) -> 
             time: time.merged(*merge as usize),
             counts: rung.counts,
             heat: rung.heat,
+            detail: Detail::Events,
         })
         .collect()
 }

@@ -33,7 +33,7 @@ fn extremes(base: &OverviewData, scope: usize, step_ns: i64) -> Vec<Moment> {
         [only] => Some(only),
         _ => None,
     };
-    let slowest = |class: usize| highest(level, dev, |c| c.latency[class].map(|l| l.max_ns as u64));
+    let slowest = |class: usize| highest(level, dev, |c| c.latency[class]?.quantiles.map(|q| q.max_ns as u64));
     let busiest = highest(level, dev, |c| Some(c.sectors.iter().sum()));
     [slowest(0), slowest(1), busiest].into_iter().flatten().collect()
 }

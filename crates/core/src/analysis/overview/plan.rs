@@ -116,6 +116,19 @@ impl OverviewPlan {
         OverviewPlan { window, scopes, stretches, distributions: true }
     }
 
+    /// As [`OverviewPlan::whole`], but for counters sampled every `period_ns`: slots hold at least ten samples, so that one
+    /// taken a little late shifts little, and there are no distributions.
+    pub fn whole_of_counters(window: Window, scopes: Vec<Scope>, period_ns: i64) -> OverviewPlan {
+        let mut plan = OverviewPlan::whole(window, scopes);
+        let least = period_ns.saturating_mul(10);
+        for s in plan.stretches.iter_mut().filter(|s| s.step_ns < least) {
+            let step_ns = STEPS.into_iter().find(|step| *step >= least).unwrap_or(least);
+            *s = Stretch::new(s.scope, window, step_ns, &[5, 20]);
+        }
+        plan.distributions = false;
+        plan
+    }
+
     /// Closer looks at `moments`, the most important first: 1 ms slots from half a second before to half a second after
     /// (at most 3 s in all: of longer ones the beginning), and 20 ms slots for a minute around. Moments that the whole
     /// overview already shows as finely are passed over. At most `most` moments are looked at.

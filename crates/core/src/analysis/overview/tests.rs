@@ -65,9 +65,10 @@ proptest! {
                     ns.sort_unstable();
                     prop_assert_eq!(got.is_some(), !ns.is_empty());
                     let Some(got) = got else { continue };
+                    let q = got.quantiles.expect("single I/Os are known");
                     // Below 256 ns the buckets are exact.
                     let rank = |q: f64| ns[((q * ns.len() as f64).ceil() as usize).max(1) - 1];
-                    prop_assert_eq!((got.p50_ns, got.p90_ns, got.p99_ns, got.max_ns), (rank(0.5), rank(0.9), rank(0.99), rank(1.0)));
+                    prop_assert_eq!((q.p50_ns, q.p90_ns, q.p99_ns, q.max_ns), (rank(0.5), rank(0.9), rank(0.99), rank(1.0)));
                     let mean = ns.iter().sum::<i64>() as f64 / ns.len() as f64;
                     prop_assert!((got.mean_ns as f64 - mean).abs() <= 0.5);
                 }
@@ -212,4 +213,41 @@ fn moments_are_findings_by_turns_and_extremes() {
     let at: Vec<i64> = moments(&base, &findings).iter().map(|m| m.window.from_ns / 1_000_000_000).collect();
     assert_eq!(at, [10, 30, 20, 77, 99, 99]);
     assert!(moments(&run(OverviewPlan::whole(window, single(&[A])), &[]), &[]).is_empty());
+}
+
+#[test]
+fn counters_give_counts_and_means_but_no_quantiles() {
+    use super::super::timeline::{CounterRates, Flow};
+    let window = Window::new(0, 2_000_000_000);
+    let devices = vec![Scope { devices: vec![A, B] }, Scope { devices: vec![A] }];
+    let plan = OverviewPlan::whole_of_counters(window, devices, 10_000_000);
+    assert_eq!(plan.stretches[0].step_ns, 100_000_000, "ten samples to a slot");
+    let mut overview = CounterOverview::new(plan);
+    for i in 0..200 {
+        let flow = Some(Flow { ios: 2, bytes: 8192, total_ns: 6_000_000 });
+        let (from_ns, to_ns) = (i * 10_000_000, (i + 1) * 10_000_000);
+        for dev in [A, B] {
+            let flows = [flow, Some(Flow::default()), None, None];
+            overview.push(&CounterRates {
+                dev,
+                from_ns,
+                to_ns,
+                flows,
+                busy_ns: Some(5_000_000),
+                area_ns: Some(6_000_000),
+            });
+        }
+    }
+    let data = overview.finish();
+    let finest = |scope| data.levels.iter().find(|l| l.scope == scope).expect("a level");
+    let (sum, one) = (finest(0), finest(1));
+    assert_eq!((sum.detail, one.detail), (Detail::SummedCounters, Detail::Counters));
+    assert_eq!(
+        (sum.counts.len(), sum.counts[3].ios[0], one.counts[3].ios[0], one.counts[3].sectors[0]),
+        (20, 40, 20, 160)
+    );
+    let latency = one.counts[3].latency[0].expect("reads");
+    assert_eq!((latency.mean_ns, latency.quantiles, one.counts[3].latency[1]), (3_000_000, None, None));
+    assert_eq!((one.time[3].busy_ns[0], one.time[3].area_ns), (50_000_000, 60_000_000));
+    assert!(data.distributions.is_empty() && one.heat.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use iolens_core::analysis::overview::{Distributions, HeatColumn, Level, SlotLatency, Stage};
+use iolens_core::analysis::overview::{Detail, Distributions, HeatColumn, Level, SlotQuantiles, Stage};
 use iolens_core::model::Class;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(super) struct LevelBlock {
 }
 
 impl LevelBlock {
-    /// `level`, of which nothing after `end_ns` was studied. `events` tells whether single I/Os were seen.
+    /// `level`, of which nothing after `end_ns` was studied.
     pub(super) fn new(level: &Level, end_ns: i64) -> LevelBlock {
         let to_ns = (level.from_ns + level.counts.len() as i64 * level.step_ns).min(end_ns);
         LevelBlock {
@@ -53,29 +53,51 @@ fn columns(level: &Level, to_ns: i64) -> BTreeMap<&'static str, String> {
     cols.insert("r_sec", sectors(Class::Read));
     cols.insert("w_sec", sectors(Class::Write));
     cols.insert("d_sec", sectors(Class::Discard));
-    cols.insert("f_max", column(counts().map(|c| c.flush_max_ns.map(|ns| log_code(ns as f64)))));
-    let names = [["r_mean", "r_p50", "r_p90", "r_p99", "r_max"], ["w_mean", "w_p50", "w_p90", "w_p99", "w_max"]];
-    let parts: [fn(&SlotLatency) -> i64; 5] = [|l| l.mean_ns, |l| l.p50_ns, |l| l.p90_ns, |l| l.p99_ns, |l| l.max_ns];
-    for (class, names) in names.into_iter().enumerate() {
-        for (name, part) in names.into_iter().zip(parts) {
-            let code = |l: &SlotLatency| log_code(part(l) as f64);
-            cols.insert(name, column(counts().map(|c| c.latency[class].as_ref().map(code))));
-        }
+    if level.detail == Detail::Events {
+        cols.insert("f_max", column(counts().map(|c| c.flush_max_ns.map(|ns| log_code(ns as f64)))));
     }
+    latency_columns(level, Class::Read, ["r_mean", "r_p50", "r_p90", "r_p99", "r_max"], &mut cols);
+    latency_columns(level, Class::Write, ["w_mean", "w_p50", "w_p90", "w_p99", "w_max"], &mut cols);
+    time_columns(level, to_ns, &mut cols);
+    cols
+}
+
+/// `names` are those of mean, p50, p90, p99 and maximum.
+fn latency_columns(level: &Level, class: Class, names: [&'static str; 5], cols: &mut BTreeMap<&'static str, String>) {
+    let [mean, p50, p90, p99, max] = names;
+    let latencies = || level.counts.iter().map(|c| c.latency[class as usize]);
+    let code = |ns: i64| log_code(ns as f64);
+    cols.insert(mean, column(latencies().map(|l| l.map(|l| code(l.mean_ns)))));
+    if level.detail != Detail::Events {
+        return;
+    }
+    let part = |part: fn(&SlotQuantiles) -> i64| {
+        column(latencies().map(|l| l.and_then(|l| l.quantiles).map(|q| code(part(&q)))))
+    };
+    cols.insert(p50, part(|q| q.p50_ns));
+    cols.insert(p90, part(|q| q.p90_ns));
+    cols.insert(p99, part(|q| q.p99_ns));
+    cols.insert(max, part(|q| q.max_ns));
+}
+
+fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, String>) {
     let length = |i: usize| {
         let from = level.from_ns + i as i64 * level.step_ns;
         (to_ns - from).clamp(1, level.step_ns) as f64
     };
     let times = || level.time.iter().enumerate();
-    for (k, name) in ["busy", "busy_r", "busy_w"].into_iter().enumerate() {
-        cols.insert(
-            name,
-            column(times().map(|(i, t)| Some((1000.0 * t.busy_ns[k] as f64 / length(i)).round() as u64))),
-        );
+    let busy = |k: usize| column(times().map(|(i, t)| Some((1000.0 * t.busy_ns[k] as f64 / length(i)).round() as u64)));
+    let mean = || column(times().map(|(i, t)| Some(log_code(1000.0 * t.area_ns as f64 / length(i)))));
+    if level.detail == Detail::SummedCounters {
+        return;
     }
-    cols.insert("q_mean", column(times().map(|(i, t)| Some(log_code(1000.0 * t.area_ns as f64 / length(i))))));
-    cols.insert("q_max", column(times().map(|(_, t)| Some(u64::from(t.max)))));
-    cols
+    cols.insert("busy", busy(0));
+    cols.insert("q_mean", mean());
+    if level.detail == Detail::Events {
+        cols.insert("busy_r", busy(1));
+        cols.insert("busy_w", busy(2));
+        cols.insert("q_max", column(times().map(|(_, t)| Some(u64::from(t.max)))));
+    }
 }
 
 #[derive(Serialize)]

@@ -8,7 +8,7 @@ mod pack;
 use std::collections::BTreeMap;
 
 use iolens_core::analysis::Report;
-use iolens_core::analysis::overview::{LossInterval, OverviewData};
+use iolens_core::analysis::overview::{Distributions, Level, LossInterval, OverviewData};
 use iolens_core::model::{Mark, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::Value;
@@ -133,6 +133,9 @@ struct ScopeBlock {
     levels: Vec<LevelBlock>,
     distributions: DistributionsBlock,
     capacity: Option<Capacity>,
+    /// Nothing completed: not worth a choice.
+    #[serde(skip)]
+    idle: bool,
 }
 
 #[derive(Serialize)]
@@ -193,8 +196,14 @@ fn json(data: &ReportData, budget: usize) -> String {
             .map(|m| MarkBlock { at_s: m.at_ns as f64 / 1e9, kind: &m.kind, text: &m.text })
             .collect(),
     };
-    let used = script_safe(&document).len();
+    let mut used = script_safe(&document).len();
+    while used > budget && document.scopes.len() > 1 {
+        document.scopes.pop();
+        used = script_safe(&document).len();
+    }
     let left_out = add_details(&mut document.scopes, data, budget.saturating_sub(used));
+    // Details are told apart by the scope's place; only now may idle ones go.
+    document.scopes.retain(|s| !s.idle);
     if left_out > 0 {
         document.quality.push(Note {
             topic: "Detail".to_owned(),
@@ -212,42 +221,30 @@ fn script_safe(document: &Document) -> String {
 }
 
 fn scopes(data: &ReportData) -> Vec<ScopeBlock> {
+    (0..data.overview.plan.scopes.len()).map(|i| scope(i, data)).collect()
+}
+
+fn scope(i: usize, data: &ReportData) -> ScopeBlock {
     let plan = &data.overview.plan;
-    plan.scopes
-        .iter()
-        .enumerate()
-        .map(|(i, scope)| {
-            let devices: Vec<String> = scope.devices.iter().map(|d| device_name(data.meta, *d)).collect();
-            let (label, note) = match &devices[..] {
-                [one] => (one.clone(), None),
-                many => (
-                    format!("All {} devices", many.len()),
-                    Some(format!(
-                        "The sum of {}. Layers above other devices are left out, so that no I/O counts twice.",
-                        many.join(", ")
-                    )),
-                ),
-            };
-            ScopeBlock {
-                label,
-                devices,
-                note,
-                levels: data
-                    .overview
-                    .levels
-                    .iter()
-                    .filter(|l| l.scope == i)
-                    .map(|l| LevelBlock::new(l, plan.window.to_ns))
-                    .collect(),
-                distributions: data
-                    .overview
-                    .distributions
-                    .get(i)
-                    .map_or_else(|| DistributionsBlock::new(&Default::default()), DistributionsBlock::new),
-                capacity: data.capacity.get(i).cloned().flatten(),
-            }
-        })
-        .collect()
+    let devices: Vec<String> = plan.scopes[i].devices.iter().map(|d| device_name(data.meta, *d)).collect();
+    let (label, note) = match &devices[..] {
+        [one] => (one.clone(), None),
+        many => {
+            let rule = "Layers above other devices are left out, so that no I/O counts twice.";
+            (format!("All {} devices", many.len()), Some(format!("The sum of {}. {rule}", many.join(", "))))
+        }
+    };
+    let levels: Vec<&Level> = data.overview.levels.iter().filter(|l| l.scope == i).collect();
+    let distributions = data.overview.distributions.get(i);
+    ScopeBlock {
+        label,
+        devices,
+        note,
+        levels: levels.iter().map(|l| LevelBlock::new(l, plan.window.to_ns)).collect(),
+        distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
+        capacity: data.capacity.get(i).cloned().flatten(),
+        idle: levels.iter().flat_map(|l| &l.counts).all(|c| c.ios == [0; 4]),
+    }
 }
 
 /// Adds levels of the details in their order while they fit; says how many did not.
