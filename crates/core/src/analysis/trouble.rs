@@ -185,7 +185,8 @@ fn error_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
         to_ns,
         severity: Severity::Critical,
         summary: format!(
-            "The device failed {n} I/Os, most often with error {code}; the first was a {}{at}{}.",
+            "The device failed {n} I/O{}, most often with error {code}; the first was a {}{at}{}.",
+            if n == 1 { "" } else { "s" },
             first.class.name(),
             first.who()
         ),

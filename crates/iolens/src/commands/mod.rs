@@ -4,6 +4,7 @@ mod demo;
 mod doctor;
 pub mod record;
 mod report;
+mod source;
 mod window;
 mod zoom;
 

@@ -35,3 +35,11 @@ pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
     }
     Ok(from..to.min(end_ns))
 }
+
+/// How long an I/O may outlive the window and still be counted as in flight in it.
+const IN_FLIGHT_NS: i64 = 30_000_000_000;
+
+/// `range` and what completes up to 30 s after it: I/Os that were in flight inside it.
+pub fn with_in_flight(range: &Range<i64>) -> Range<i64> {
+    range.start..range.end.saturating_add(IN_FLIGHT_NS)
+}
