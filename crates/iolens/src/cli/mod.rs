@@ -11,6 +11,7 @@ pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // a comment on a variant would become its help instead of that of the arguments
 pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
@@ -109,6 +110,7 @@ pub struct ReportPlan {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
 }
 
@@ -138,6 +140,7 @@ pub struct ZoomPlan {
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
     pub step: i64,
     #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
     /// One row for all, or one per device
     #[arg(long, value_enum, default_value_t = By::All)]
@@ -216,7 +219,9 @@ mod tests {
 
     #[test]
     fn a_command_after_two_dashes_is_kept_word_by_word() {
-        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else { panic!() };
+        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else {
+            panic!()
+        };
         assert_eq!(p.for_ns, Some(2_000_000_000));
         assert_eq!(p.devices, ["sda"]);
         assert_eq!(p.command, ["fio", "--name=x", "-d"]);
@@ -224,7 +229,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for line in ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"] {
+        for line in
+            ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"]
+        {
             assert!(parse(words(line)).is_err(), "{line}");
         }
     }
