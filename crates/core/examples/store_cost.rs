@@ -7,7 +7,7 @@
 //! can print them; it is repeated until N I/Os are there.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use iolens_core::model::{Comm, DevId, Io, Op, Origin, RecorderCost, RecordingMeta, Source};
@@ -43,7 +43,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-fn write(dir: &PathBuf, sample: &[Io], n: usize) -> Result<(), AnyError> {
+fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
     let mut meta = RecordingMeta::new(Source::Ebpf, 0);
     meta.host = Some("example".to_owned());
     let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default())?;
