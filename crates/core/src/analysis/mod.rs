@@ -1,1 +1,3 @@
 //! All arithmetic on more than one observation: a file per question, named by it.
+
+pub mod rates;

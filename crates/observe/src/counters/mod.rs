@@ -21,6 +21,4 @@ pub use pace::{Pace, Wake, monotonic_ns};
 pub use root::Root;
 pub use sampler::{Sample, Sampler, device_number};
 pub use scan::{ParsedLine, ParsedStat, parse_diskstats_line, parse_stat};
-pub use system::{
-    CpuTimes, SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors, system_names,
-};
+pub use system::{SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors, system_names};
