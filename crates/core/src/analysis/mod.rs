@@ -22,3 +22,5 @@ pub use findings::{Finding, FindingKind, Severity};
 pub use latencies::{LOW_N, Latencies};
 pub use report::{Report, ReportBuilder};
 pub use window::Window;
+
+pub mod rates;
