@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use iolens_core::analysis::Window;
-use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, Timeline, TimelinePlan};
-use iolens_core::model::{Class, RecordingMeta};
+use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::model::{Class, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{source, window};
@@ -48,7 +48,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
 
 /// Data goes to stdout; where it came from and what it cannot show, to stderr.
 fn say_source(meta: &RecordingMeta) {
-    if meta.source != iolens_core::model::Source::Ebpf {
+    if meta.source != Source::Ebpf {
         eprintln!("iolens: source: {}", meta.source);
         for limit in &meta.limits {
             eprintln!("iolens: {}", escape::terminal(limit));
@@ -94,6 +94,9 @@ fn each_row(
     plan: TimelinePlan,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    if recording.meta().source == Source::Counters {
+        return each_row_of_counters(recording, range, plan, show);
+    }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
     let (reach, columns) = if plan.extended {
         (window::with_in_flight(&range), IoColumns::QUEUE)
@@ -120,6 +123,24 @@ fn each_row(
         show(row)?;
     }
     Ok(())
+}
+
+/// The same from counters: rates and mean latencies between samples.
+fn each_row_of_counters(
+    recording: &Recording,
+    range: Range<i64>,
+    plan: TimelinePlan,
+    show: impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let mut timeline = CounterTimeline::new(plan)?;
+    let mut differences = Differences::new(&recording.meta().devices);
+    // From the beginning: the window's first difference needs the sample before it.
+    let mut counters = recording.counters(0..range.end);
+    for batch in &mut counters {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| timeline.push(&d));
+    }
+    source::warn(counters.warnings());
+    timeline.finish(range.end)?.into_iter().try_for_each(show)
 }
 
 /// Rows on each side of the worst one that the demo shows.
