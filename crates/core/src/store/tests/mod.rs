@@ -2,7 +2,6 @@
 
 mod crash;
 mod damage;
-mod foreign;
 mod retention;
 mod round_trip;
 mod support;
