@@ -1,1 +1,3 @@
 //! argv -> typed plans; nothing else.
+
+pub mod iostat;

@@ -1,1 +1,3 @@
 //! Pure renderers: results in, text out.
+
+pub mod iostat;
