@@ -29,7 +29,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
 /// All analyses over what completed in `range`, and what was in flight in it.
 fn analyse(recording: &Recording, range: Range<i64>) -> Result<Report> {
     let mut builder = ReportBuilder::new(Window::new(range.start, range.end));
-    for l in recording.lost(range.clone())? {
+    for l in recording.lost(range.clone()) {
         builder.lost(&l);
     }
     let mut reader = recording.ios(window::with_in_flight(&range), IoColumns::ALL);

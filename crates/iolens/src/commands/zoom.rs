@@ -104,7 +104,7 @@ fn each_row(
         (range.clone(), IoColumns::QUEUE)
     };
     let mut timeline = Timeline::new(plan)?;
-    for l in recording.lost(range.clone())? {
+    for l in recording.lost(range.clone()) {
         timeline.lost(&l);
     }
     let mut reader = recording.ios(reach, columns);
