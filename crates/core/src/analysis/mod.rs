@@ -39,3 +39,5 @@ pub use findings::{Finding, FindingKind, Severity};
 pub use latencies::{LOW_N, Latencies};
 pub use report::{Report, ReportBuilder, ReportPlan};
 pub use window::Window;
+
+pub mod rates;
