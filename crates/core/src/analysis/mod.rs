@@ -11,6 +11,8 @@ pub mod autocorrelation;
 pub mod bursts;
 pub mod capacity;
 pub mod cells;
+pub mod conclusions;
+pub mod detail;
 pub mod devices;
 pub mod envelope;
 pub mod findings;
@@ -36,5 +38,7 @@ pub mod window;
 pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};
 pub use findings::{Finding, FindingKind, Severity};
 pub use latencies::{LOW_N, Latencies};
-pub use report::{Report, ReportBuilder};
+pub use report::{Report, ReportBuilder, ReportPlan};
 pub use window::Window;
+
+pub mod rates;
