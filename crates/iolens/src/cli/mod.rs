@@ -144,7 +144,7 @@ pub struct ZoomPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
-    /// One row for all, or one per device
+    /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
     /// How to print
@@ -162,6 +162,12 @@ pub enum By {
     All,
     /// Each device
     Device,
+    /// Each submitting process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each file
+    File,
 }
 
 /// How rows are printed.
