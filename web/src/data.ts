@@ -112,7 +112,7 @@ export interface Scope {
   /** The whole recording first; then stretches in finer steps, around the findings. */
   levels: Level[];
   distributions: Distributions;
-  /** Capacity and headroom (A18); `null` if the load varied too little to say. */
+  /** Capacity and headroom (A18); `null` for several devices together. */
   capacity: Capacity | null;
 }
 
@@ -172,12 +172,12 @@ export interface Distributions {
 export interface Capacity {
   /** Highest throughput observed on a plateau. */
   max_iops: number | null;
-  /** Latency at light load (p5 of windows with less than 0.2 in flight). */
+  /** Mean latency at light load (less than 0.2 in flight, or the tenth of the time with least). */
   light_us: number | null;
   /** Knee N* = max_iops * light latency: how many I/Os the device works on at once. */
   knee_inflight: number | null;
   headroom_percent: number | null;
-  /** `idle`, `parallel-headroom`, `near-knee`, `saturated`, `throttled-elsewhere`, `not-observed`. */
+  /** `idle`, `parallel-headroom`, `near-knee`, `saturated`, `capacity-not-observed`, `inconsistent`. */
   state: string;
   /** Verdict in words. */
   summary: string;

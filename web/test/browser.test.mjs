@@ -1,11 +1,13 @@
-// Drives the page in Chromium, as a person would. Data: a made-up hour, and any report named by IOLENS_REPORT_HTML
-// (made by the program itself). Skips aloud where there is no Chromium.
+// Drives the page in Chromium, as a person would. Data: a made-up hour, and a report made by the program itself. Skips
+// aloud where there is no Chromium or no such report.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { pathToFileURL } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -269,13 +271,35 @@ describe("nothing happened", { skip: missing ?? false }, () => {
   });
 });
 
-const made = process.env.IOLENS_REPORT_HTML;
-describe("a report made by the program", { skip: missing ?? (made ? false : "IOLENS_REPORT_HTML is not set") }, () => {
-  anyReport(async () => made);
+const made = await madeByTheProgram();
+describe("a report made by the program", { skip: missing ?? (made.skip || false) }, () => {
+  anyReport(async () => made.path);
 
   test("nothing in it became markup", async () => {
-    const page = await open(made);
+    const page = await open(made.path);
     assert.equal(await page.locator("main img, main script").count(), 0);
     await close(page);
   });
+
+  after(() => made.clean?.());
 });
+
+/** A report named by IOLENS_REPORT_HTML, or one that the example html_report writes if cargo has built it. */
+async function madeByTheProgram() {
+  if (process.env.IOLENS_REPORT_HTML) return { path: process.env.IOLENS_REPORT_HTML };
+  const example = fileURLToPath(new URL("../target/debug/examples/html_report", here));
+  const skip = (reason) => {
+    console.error(`SKIP: a report made by the program: ${reason}`);
+    return { skip: reason };
+  };
+  if (missing) return { skip: missing };
+  if (!(await access(example).then(() => true, () => false))) return skip("cargo has not built the example html_report");
+  const out = await mkdtemp(join(tmpdir(), "iolens-report-"));
+  const path = join(out, "report.html");
+  try {
+    await promisify(execFile)(example, [path, "60"]);
+  } catch (e) {
+    return skip(String(e.stderr || e).trim());
+  }
+  return { path, clean: () => rm(out, { recursive: true, force: true }) };
+}

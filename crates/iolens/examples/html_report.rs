@@ -130,7 +130,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (from_ns, to_ns, reason) = (end / 3, end / 3 + end / 100, LossReason::RingFull);
     let lost = Lost { from_ns, to_ns, dev: None, class: None, reason, ios: Some(42), bytes: None, merges: None };
 
-    let mut builder = ReportBuilder::new(window);
+    let mut builder = ReportBuilder::for_recording(&meta(seconds), window);
     builder.lost(&lost);
     Simulation::new().run(seconds, |io| builder.push(io));
     let report = builder.finish(end);
@@ -166,7 +166,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         facts: &facts,
         overview: &base,
         details: Some(&details),
-        capacity: &[],
         names: &html::Names::default(),
         notes: &[],
         marks: &[],

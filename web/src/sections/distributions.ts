@@ -256,7 +256,7 @@ function drawLoad(frame: Frame, points: LoadPoint[], knee: number | null): void 
 
 function capacityText(scope: Scope): HTMLElement {
   const c = scope.capacity;
-  if (!c) return h("p", { class: "note", text: "Capacity was not observed: the load varied too little, or no stretch reached a plateau." });
+  if (!c) return h("p", { class: "note", text: "Capacity is a property of one device: choose one to see its knee and headroom." });
   const fact = (name: string, definition: string, value: string) => h("div", {}, h("dt", {}, term(name, definition)), h("dd", { text: value }));
   return h(
     "div",

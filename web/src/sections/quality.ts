@@ -10,6 +10,7 @@ const LOSS_REASONS: Record<string, string> = {
   "disk-full": "no room on the disk that holds the recording",
   corrupt: "a damaged block of the recording",
   retention: "removed by the size limit (--keep)",
+  unseen: "their completion was not shown to the tracer",
   censored: "in flight when recording began, so their start is not known",
   import: "the imported log was cut or damaged",
 };

@@ -2,6 +2,7 @@
 //! data of one recording into it.
 
 mod actors;
+mod capacity;
 mod levels;
 mod pack;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 use super::escape;
 use super::report_json::{self, RecordingFacts, device_name};
 use actors::ActorBlock;
+use capacity::CapacityBlock;
 use levels::{DistributionsBlock, LevelBlock};
 
 include!(concat!(env!("OUT_DIR"), "/report_page.rs"));
@@ -51,8 +53,6 @@ pub struct ReportData<'a> {
     pub overview: &'a OverviewData,
     /// Closer looks, the most important first.
     pub details: Option<&'a OverviewData>,
-    /// Capacity by scope of the overview, where it was observed.
-    pub capacity: &'a [Option<Capacity>],
     /// Names that only the caller can find out.
     pub names: &'a Names,
     /// Further remarks on how far to trust the numbers.
@@ -68,23 +68,6 @@ pub struct Names {
     pub cgroups: BTreeMap<i64, String>,
     /// Paths of files by device of the file system and inode number.
     pub files: BTreeMap<(i32, i64), String>,
-}
-
-/// Capacity and headroom of one scope (A18).
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Capacity {
-    /// Highest throughput observed on a plateau, in I/Os per second.
-    pub max_iops: Option<f64>,
-    /// Latency at light load.
-    pub light_us: Option<f64>,
-    /// Knee N*: I/Os that the device works on at once.
-    pub knee_inflight: Option<f64>,
-    /// What is left between the mean load and the highest throughput observed.
-    pub headroom_percent: Option<f64>,
-    /// `idle`, `parallel-headroom`, `near-knee`, `saturated`, `throttled-elsewhere`, `not-observed`.
-    pub state: String,
-    /// The verdict in words.
-    pub summary: String,
 }
 
 /// A remark on the quality of the data.
@@ -132,7 +115,7 @@ struct ScopeBlock {
     note: Option<String>,
     levels: Vec<LevelBlock>,
     distributions: DistributionsBlock,
-    capacity: Option<Capacity>,
+    capacity: Option<CapacityBlock>,
     /// Nothing completed: not worth a choice.
     #[serde(skip)]
     idle: bool,
@@ -234,6 +217,10 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
             (format!("All {} devices", many.len()), Some(format!("The sum of {}. {rule}", many.join(", "))))
         }
     };
+    let alone = match plan.scopes[i].devices[..] {
+        [dev] => Some(dev),
+        _ => None,
+    };
     let levels: Vec<&Level> = data.overview.levels.iter().filter(|l| l.scope == i).collect();
     let distributions = data.overview.distributions.get(i);
     ScopeBlock {
@@ -242,7 +229,9 @@ fn scope(i: usize, data: &ReportData) -> ScopeBlock {
         note,
         levels: levels.iter().map(|l| LevelBlock::new(l, plan.window.to_ns)).collect(),
         distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
-        capacity: data.capacity.get(i).cloned().flatten(),
+        capacity: alone
+            .and_then(|dev| data.report.details.iter().find(|d| d.dev == dev))
+            .map(|d| CapacityBlock::new(&d.capacity)),
         idle: levels.iter().flat_map(|l| &l.counts).all(|c| c.ios == [0; 4]),
     }
 }
@@ -277,7 +266,8 @@ fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
 
 fn quality(data: &ReportData) -> Vec<Note> {
     let note = |topic: &str, level, text: String| Note { topic: topic.to_owned(), level, text };
-    let mut out = data.notes.to_vec();
+    let mut out = capacity::util_notes(data);
+    out.extend_from_slice(data.notes);
     if data.meta.source == Source::Counters {
         out.push(note("Counters only", NoteLevel::Warning, "This recording holds kernel counters, no single I/Os: there are no latency percentiles, no concurrency and no exact busy time.".to_owned()));
     }

@@ -50,7 +50,6 @@ impl Scene {
             facts: &self.facts,
             overview: &self.overview,
             details: self.details.as_ref(),
-            capacity: &[],
             names: &self.names,
             notes: &[],
             marks: &[],
@@ -155,7 +154,13 @@ fn losses_and_limits_are_told() {
         (&loss["from_s"], &loss["to_s"], &loss["reason"], &loss["ios"]),
         (&1.0.into(), &2.5.into(), &"ring-full".into(), &Value::Null)
     );
-    assert_eq!(doc["quality"][0]["text"], "no process names");
+    let notes = doc["quality"].as_array().expect("notes");
+    assert!(notes.iter().any(|n| n["text"] == "no process names"));
+    let capacity = &doc["scopes"][0]["capacity"];
+    assert!(
+        capacity["state"].is_string() && capacity["summary"].as_str().is_some_and(|s| s.contains("windows")),
+        "{capacity}"
+    );
 }
 
 #[test]
