@@ -3,5 +3,6 @@
 
 mod bad_input;
 mod crash;
+mod hotplug;
 mod machine;
 mod record;
