@@ -6,3 +6,4 @@ mod crash;
 mod hotplug;
 mod machine;
 mod record;
+mod space;
