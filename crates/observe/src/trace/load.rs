@@ -74,6 +74,8 @@ pub(super) struct Config {
     pub attribution: bool,
     pub filtered: bool,
     pub slots: u32,
+    /// See [`io_controller_is_v2`].
+    pub cgroup_of_bio: bool,
 }
 
 /// Loads all programs that this kernel can take; none is attached yet.
@@ -112,7 +114,7 @@ fn load_form<'a>(
         .override_global("has_io_start", flag(features.io_start), true)
         .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
         .override_global("attribution", flag(config.attribution), true)
-        .override_global("cgroup_of_bio", flag(io_controller_is_v2(Path::new("/proc/cgroups"))), true)
+        .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
         .override_global("filtered", flag(config.filtered), true)
         .override_global("slot_shift", shift, true);
     let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the tracer's maps", &e))?;
@@ -160,7 +162,7 @@ pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint
 /// are the ids in recordings. Where the io controller sits on a v1 hierarchy ("hybrid") its ids mean something else,
 /// and the submitting task's v2 cgroup is taken instead. `/proc/cgroups` says 0 in its second column for v2; recent
 /// kernels leave controllers without v1 support out.
-fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
+pub(super) fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
     let Ok(text) = fs::read_to_string(proc_cgroups) else { return false };
     let blkio = text.lines().find(|l| l.split_whitespace().next() == Some("blkio"));
     blkio.is_none_or(|l| l.split_whitespace().nth(1) == Some("0"))
@@ -169,6 +171,30 @@ fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each switch prunes code from the programs, so each setting is another program to the verifier.
+    #[test]
+    fn the_verifier_takes_the_programs_whatever_is_switched_off() {
+        let Ok(here) = Features::read() else {
+            eprintln!("SKIP: no BTF, or no block tracepoints");
+            return;
+        };
+        // None, all, and all but one.
+        for bits in [0, 31].into_iter().chain((0..5).map(|i| 31 ^ 1u8 << i)) {
+            let on = |bit: u8| bits >> bit & 1 == 1;
+            let config =
+                Config { ring_bytes: 4096, attribution: on(0), filtered: on(1), slots: 64, cgroup_of_bio: on(2) };
+            let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), ..here };
+            match load(config, features) {
+                Ok(_) => {}
+                Err(TraceError::NoPrivilege { .. }) => {
+                    eprintln!("SKIP: may not load BPF programs");
+                    return;
+                }
+                Err(e) => panic!("{config:?} {features:?}: {e}"),
+            }
+        }
+    }
 
     #[test]
     fn words_are_found_whole() {
