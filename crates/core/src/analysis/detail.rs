@@ -252,7 +252,7 @@ fn stream(
         .onsets_s
         .iter()
         .map(|s| around.window.from_ns + (s * 1e9) as i64)
-        .map(|at| (at, at + series.dt_ns.max(100_000_000)))
+        .map(|at| (at, at + ((periodicity.slot_s * 1e9) as i64).max(100_000_000)))
         .collect();
     StreamDetail {
         class,
@@ -282,7 +282,7 @@ fn envelope_of(series: &Series) -> Vec<(i64, u64)> {
 
 fn largest(mut bursts: Vec<BurstDetail>) -> Vec<BurstDetail> {
     if bursts.len() > MOST_BURSTS {
-        bursts.sort_by(|a, b| b.burst.bytes.cmp(&a.burst.bytes));
+        bursts.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
         bursts.truncate(MOST_BURSTS);
         bursts.sort_by_key(|b| b.burst.from_ns);
     }
