@@ -39,6 +39,36 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     Ok(0)
 }
 
+/// More I/Os than this are analysed when asked for, not at the end of a recording: it would take seconds.
+const MOST_IOS_AT_ONCE: u64 = 10_000_000;
+/// As many findings as a screen holds.
+const MOST_FINDINGS: usize = 6;
+
+/// The findings of the recording in `path`, for the end of `record`; nothing if that would take long.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn findings(path: &Path) -> Result<String> {
+    let recording = source::open(path)?;
+    if recording.ios_stored() > MOST_IOS_AT_ONCE {
+        return Ok(String::new());
+    }
+    let report = analyse(&recording, &(0..recording.end_ns()))?;
+    Ok(report_text::findings(&report, recording.meta(), MOST_FINDINGS))
+}
+
+/// The same, and the HTML report beside the recording; its path, or why there is none.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>)> {
+    let recording = source::open(path)?;
+    let range = 0..recording.end_ns();
+    let report = analyse(&recording, &range)?;
+    let written = write_html(&recording, &range, &report, html);
+    Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
+}
+
 /// All analyses over what completed in `range`, and what was in flight in it.
 ///
 /// # Errors

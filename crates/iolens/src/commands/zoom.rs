@@ -199,7 +199,7 @@ pub fn show_worst_moment(path: &Path) -> Result<()> {
     let seconds = ("Each second, as iostat 1 would show it:", &*table(&coarse, COARSE_NS));
     let detail = ("Each 10 ms around the worst moment:", &*table(around, FINE_NS));
     print!("{}", demo_text::side_by_side(seconds, detail, columns));
-    print!("{}", demo_text::try_next(path, worst));
+    print!("{}", demo_text::closer_look(path, worst));
     Ok(())
 }
 
