@@ -16,8 +16,10 @@ use crate::cli::{By, LivePlan};
 use crate::present::escape;
 use crate::present::zoom::ZoomWriter;
 
-/// A row waits at most this long for I/Os that were in flight in it; longer ones are clipped.
+/// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
 const PATIENCE: Hold = Hold { spans: 1 << 20, ns: 1_000_000_000 };
+/// Other rows need not wait.
+const NONE: Hold = Hold { spans: 0, ns: 0 };
 
 /// Runs until `--for` is over, or Ctrl-C.
 ///
@@ -94,7 +96,9 @@ fn from_events(
     screen: &mut Screen,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
-    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.step, plan.extended), PATIENCE)?;
+    let hold = if plan.extended { PATIENCE } else { NONE };
+    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.step, plan.extended), hold)?;
+    let mut seen_to_ns = 0;
     let start_ns = feed.start_ns();
     let wait_ns = options.poll_ns.min(plan.step);
     loop {
@@ -108,10 +112,13 @@ fn from_events(
         }
         if let Some(complete_to_ns) = taken.complete_to_ns {
             timeline.advance(complete_to_ns)?;
+            seen_to_ns = complete_to_ns;
         }
         screen.rows(std::iter::from_fn(|| timeline.next_row()))?;
         if over(now_ns) {
-            return Ok(());
+            // A last interval that is not over yet would show too little.
+            timeline.finish(seen_to_ns / plan.step * plan.step)?;
+            return screen.rows(std::iter::from_fn(|| timeline.next_row()));
         }
         feed.wait(start_ns + now_ns + wait_ns);
     }
