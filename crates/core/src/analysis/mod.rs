@@ -25,6 +25,7 @@ pub mod level;
 pub mod load;
 pub mod losses;
 pub mod order;
+pub mod overview;
 pub mod peak;
 pub mod periodicity;
 pub mod report;

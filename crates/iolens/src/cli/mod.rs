@@ -101,6 +101,7 @@ pub enum SourceChoice {
 ///
 /// Examples:
 ///   iolens report db.iolens
+///   iolens report db.iolens -o db.html           charts to look at, in one file
 ///   iolens report db.iolens --json | jq .devices
 ///   iolens report db.iolens --from 153 --to 155
 #[derive(Debug, Args)]
@@ -111,6 +112,9 @@ pub struct ReportPlan {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Write a self-contained HTML report as well
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
@@ -144,7 +148,7 @@ pub struct ZoomPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
-    /// One row for all, or one per device
+    /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
     /// How to print
@@ -162,6 +166,12 @@ pub enum By {
     All,
     /// Each device
     Device,
+    /// Each submitting process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each file
+    File,
 }
 
 /// How rows are printed.

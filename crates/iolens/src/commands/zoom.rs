@@ -5,10 +5,10 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
-use iolens_core::model::{Class, RecordingMeta, Source};
+use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{source, window};
@@ -33,6 +33,9 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         extended: plan.extended,
     };
     timeline.check()?;
+    if recording.meta().source == Source::Counters && !matches!(by, GroupBy::All | GroupBy::Device) {
+        bail!("--by: this recording was made from counters, which know devices only");
+    }
     say_source(recording.meta());
     let mut writer = ZoomWriter::new(format(plan.format), by, plan.extended, plan.step);
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -60,6 +63,9 @@ fn group_by(by: By) -> GroupBy {
     match by {
         By::All => GroupBy::All,
         By::Device => GroupBy::Device,
+        By::Process => GroupBy::Process,
+        By::Cgroup => GroupBy::Cgroup,
+        By::File => GroupBy::File,
     }
 }
 
@@ -80,11 +86,29 @@ fn always(meta: &RecordingMeta, by: GroupBy) -> Vec<GroupKey> {
     ids.into_iter().map(GroupKey::Device).collect()
 }
 
+/// What a row is called; names are escaped by the writer.
 fn group_name(meta: &RecordingMeta, key: GroupKey) -> String {
+    let unknown = || "unknown".to_owned();
     match key {
+        GroupKey::All => String::new(),
         GroupKey::Device(dev) => device_name(meta, dev),
-        _ => String::new(),
+        GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
+        GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
+        GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
+        GroupKey::Cgroup(id) => id.map_or_else(unknown, |id| id.to_string()),
+        GroupKey::File(file) => file.map_or_else(unknown, |(dev, ino)| format!("{}:{ino}", DevId(dev))),
     }
+}
+
+/// What must be read beside the required columns.
+fn columns(by: GroupBy) -> IoColumns {
+    IoColumns::QUEUE
+        | match by {
+            GroupBy::All | GroupBy::Device => IoColumns::REQUIRED,
+            GroupBy::Process => IoColumns::TGID | IoColumns::COMM,
+            GroupBy::Cgroup => IoColumns::CGROUP,
+            GroupBy::File => IoColumns::FILE,
+        }
 }
 
 /// Calls `show` with every row of `plan`, as soon as it is complete.
@@ -98,11 +122,8 @@ fn each_row(
         return each_row_of_counters(recording, range, plan, show);
     }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
-    let (reach, columns) = if plan.extended {
-        (window::with_in_flight(&range), IoColumns::QUEUE)
-    } else {
-        (range.clone(), IoColumns::QUEUE)
-    };
+    let reach = if plan.extended { window::with_in_flight(&range) } else { range.clone() };
+    let columns = columns(plan.by);
     let mut timeline = Timeline::new(plan)?;
     for l in recording.lost(range.clone()) {
         timeline.lost(&l);
@@ -178,7 +199,7 @@ pub fn show_worst_moment(path: &Path) -> Result<()> {
     let seconds = ("Each second, as iostat 1 would show it:", &*table(&coarse, COARSE_NS));
     let detail = ("Each 10 ms around the worst moment:", &*table(around, FINE_NS));
     print!("{}", demo_text::side_by_side(seconds, detail, columns));
-    print!("{}", demo_text::try_next(path, worst));
+    print!("{}", demo_text::closer_look(path, worst));
     Ok(())
 }
 

@@ -237,7 +237,8 @@ impl Reader {
 
     fn read_all(&mut self, list: &mut DeviceList, what: &Selection, slot: usize, sample: u64) {
         let mut take = |reader: &mut Reader, name: &[u8], counters: DiskCounters| {
-            if let Some(at) = list.add(name, Ask::Device, || reader.probe(name, what.numbers)) {
+            let mut number = || what.numbers.then(|| reader.number(name)).flatten();
+            if let Some(at) = list.add(name, Ask::Device, || (true, number())) {
                 list.entries_mut()[at].set(counters, slot, sample);
             }
         };

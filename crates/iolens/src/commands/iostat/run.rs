@@ -42,6 +42,7 @@ struct Instant {
 pub struct Run {
     options: Options,
     style: Style,
+    layout: plain::Layout,
     locale: Locale,
     iso: bool,
     cpu: bool,
@@ -86,8 +87,10 @@ impl Run {
             code: 1,
             message: format!("Cannot open {}: {}", root.path("/proc/stat").display(), reason(e)),
         })?;
+        let style = style(&options, &locale);
         let mut run = Run {
-            style: style(&options, &locale),
+            layout: plain::Layout::new(&style),
+            style,
             iso: std::env::var_os("S_TIME_FORMAT").is_some_and(|v| v == "ISO"),
             cpu: both || options.cpu,
             devices,
@@ -251,7 +254,7 @@ impl Run {
         let report = Report { stamp, cpu, rows };
         match self.options.format {
             Format::Json => json::report(&mut self.out, &self.style, &report),
-            _ => plain::report(&mut self.out, &self.style, &report),
+            _ => plain::report(&mut self.out, &self.style, &self.layout, &report),
         }
         if let Some(e) = error {
             if self.options.format == Format::Json {

@@ -8,7 +8,7 @@ use iolens_core::model::{
 };
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
 use iolens_observe::counters::monotonic_ns;
-use iolens_observe::topology::{Host, Topology, own_cost, wall_clock_ns};
+use iolens_observe::topology::{Host, Topology, own_cost, prefer_this_thread, wall_clock_ns};
 use iolens_observe::trace::FinishStats;
 
 use super::clock::ClockWatch;
@@ -141,6 +141,9 @@ impl Session {
     /// # Errors
     /// The source failed or the writer ended.
     pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
+        // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
+        // not allowed, and the ring is emptied at ordinary priority.
+        let _preferred = prefer_this_thread();
         loop {
             let now_ns = monotonic_ns() - self.start_ns;
             let idle = self.take()?;
