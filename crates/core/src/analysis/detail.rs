@@ -108,6 +108,8 @@ pub struct BurstDetail {
 pub struct StreamDetail {
     /// Which.
     pub class: Class,
+    /// Bytes that it moved.
+    pub bytes: u64,
     /// Slots in which bursts were looked for.
     pub slot_ns: i64,
     /// Against which bursts were judged; `None` without I/O.
@@ -296,6 +298,7 @@ fn stream(
         .collect();
     StreamDetail {
         class,
+        bytes: series.bytes.iter().sum(),
         slot_ns: series.dt_ns,
         limit: own.limit,
         bursts_found: own.bursts.len(),
