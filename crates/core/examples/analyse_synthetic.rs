@@ -51,11 +51,7 @@ fn main() {
     let mut devices = Devices::new(Window::OPEN);
     (0..n).for_each(|_| devices.push(&load.next()));
     let summary = devices.finish(0);
-    println!(
-        "devices, making included: {:.2} s, busy {:?} %",
-        cpu_s() - begun,
-        summary.devices[0].busy_percent
-    );
+    println!("devices, making included: {:.2} s, busy {:?} %", cpu_s() - begun, summary.devices[0].busy_percent);
 
     let mut load = Load { state: 88_172_645_463_325_252, now_ns: 0, depth };
     let begun = cpu_s();

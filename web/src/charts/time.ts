@@ -115,7 +115,11 @@ export class TimeChart {
     if (line.peak && !finer) return out;
     const raw = line.peak && fine ? peaks(level, fine, column, a, b) : level.column(column)?.subarray(a, b);
     const seconds = (i: number) => (line.peak && fine ? fine.step : level.seconds(a + i));
-    raw?.forEach((v, i) => (out[i] = Number.isNaN(v) ? null : line.spec.value(v, seconds(i))));
+    raw?.forEach((v, i) => {
+      // Counters round short latencies to 0, which has no place on a logarithmic axis.
+      const hidden = Number.isNaN(v) || (this.spec.log === true && v <= 0);
+      out[i] = hidden ? null : line.spec.value(v, seconds(i));
+    });
     return out;
   }
 

@@ -5,6 +5,7 @@ mod doctor;
 pub mod iostat;
 pub mod record;
 mod report;
+pub mod report_html;
 mod source;
 mod window;
 mod zoom;
