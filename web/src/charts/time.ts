@@ -26,7 +26,7 @@ const STYLES: Record<SeriesSpec["style"], { paths: uPlot.Series.PathBuilder; wid
 export class TimeChart {
   readonly root: HTMLElement;
   readonly #plotBox = h("div", { class: "plot" });
-  readonly #empty = h("p", { class: "empty", text: "This recording does not hold these numbers." });
+  readonly #empty = h("p", { class: "empty" });
   readonly #readout = h("div", { class: "float" });
   readonly #chips: HTMLButtonElement[] = [];
   readonly #on: boolean[];
@@ -77,6 +77,8 @@ export class TimeChart {
     const known = hasData(level, this.spec);
     this.#plotBox.hidden = !known;
     this.#empty.hidden = known;
+    const several = (this.store.scope?.devices.length ?? 0) > 1;
+    this.#empty.textContent = several ? "Not known of several devices together: choose one." : "This recording does not hold these numbers.";
     this.spec.series.forEach((s, i) => {
       const chip = this.#chips[i];
       if (!chip) return;

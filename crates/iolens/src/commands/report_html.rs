@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, Scope, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::analysis::{Report, Window};
-use iolens_core::model::{DevId, Lost, RecordingMeta, Source};
+use iolens_core::model::{DevId, Histogram, Lost, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{report, window};
@@ -62,13 +62,13 @@ fn of_events(recording: &Recording, report: &Report, range: &Range<i64>) -> Resu
 
 fn of_counters(recording: &Recording, range: &Range<i64>) -> Result<OverviewData> {
     let mut ios: BTreeMap<DevId, u64> = BTreeMap::new();
-    let (mut covered_ns, mut samples) = (0i64, 0i64);
+    // Idle devices leave samples out, and the last one comes when it may: the lower quartile is the recorder's step.
+    let mut gaps = Histogram::new();
     each_difference(recording, range, |d| {
         *ios.entry(d.dev).or_default() += d.flows.iter().flatten().map(|f| f.ios).sum::<u64>();
-        covered_ns = covered_ns.saturating_add(d.to_ns - d.from_ns);
-        samples += 1;
+        gaps.add(d.to_ns - d.from_ns);
     })?;
-    let period_ns = covered_ns / samples.max(1);
+    let period_ns = gaps.quantile(0.25).unwrap_or(0);
     let active: Vec<_> = ios.into_iter().collect();
     let scopes = shown(recording.meta(), &active);
     let window = Window::new(range.start, range.end);
