@@ -17,6 +17,7 @@ pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
     Zoom(ZoomPlan),
+    Live(LivePlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Iostat(IostatPlan),
@@ -78,6 +79,12 @@ pub struct RecordPlan {
     /// Step of the counters when they are the source
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
     pub counters_step: i64,
+    /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
+    pub counters_raw: Option<PathBuf>,
+    /// Time between the samples of --counters-raw
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
+    pub raw_step: i64,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -101,6 +108,7 @@ pub enum SourceChoice {
 ///
 /// Examples:
 ///   iolens report db.iolens
+///   iolens report db.iolens -o db.html           charts to look at, in one file
 ///   iolens report db.iolens --json | jq .devices
 ///   iolens report db.iolens --from 153 --to 155
 #[derive(Debug, Args)]
@@ -111,6 +119,9 @@ pub struct ReportPlan {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Write a self-contained HTML report as well
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
@@ -179,6 +190,42 @@ pub enum Format {
     Csv,
     /// One JSON document
     Json,
+}
+
+/// The rows of `zoom` while they happen
+///
+/// From every I/O where eBPF is allowed, else from the kernel's counters; the first lines say which.
+///
+/// Examples:
+///   iolens live --plain                            one row a second
+///   iolens live --plain --step 10ms -d nvme0n1 -x
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LivePlan {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
+    /// Print rows (there is no other view yet)
+    #[arg(long)]
+    pub plain: bool,
+    /// Show this disk only; may be repeated
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// One row for all disks, or one for each
+    #[arg(long, value_enum, default_value_t = By::All)]
+    pub by: By,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// More columns: percentiles, in-flight, busy time
+    #[arg(short = 'x', long)]
+    pub extended: bool,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub for_ns: Option<i64>,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
 }
 
 /// What this machine allows, and what to do about what it does not

@@ -259,6 +259,8 @@ pub struct Taken {
     pub lost: Vec<Lost>,
     /// Counters.
     pub counters: Vec<CounterSample>,
+    /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.
+    pub complete_to_ns: Option<i64>,
 }
 
 /// How a recording ended, for people.
