@@ -6,6 +6,7 @@ pub mod iostat;
 mod live;
 pub mod record;
 mod report;
+pub mod report_html;
 mod source;
 mod window;
 mod zoom;
