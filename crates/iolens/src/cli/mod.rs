@@ -216,7 +216,9 @@ mod tests {
 
     #[test]
     fn a_command_after_two_dashes_is_kept_word_by_word() {
-        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else { panic!() };
+        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else {
+            panic!()
+        };
         assert_eq!(p.for_ns, Some(2_000_000_000));
         assert_eq!(p.devices, ["sda"]);
         assert_eq!(p.command, ["fio", "--name=x", "-d"]);
@@ -224,7 +226,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for line in ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"] {
+        for line in
+            ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"]
+        {
             assert!(parse(words(line)).is_err(), "{line}");
         }
     }

@@ -78,7 +78,8 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
             return Ok(Instant::Wall(t.timestamp()));
         }
     }
-    Err("seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\") is wanted".to_owned())
+    Err("seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\") is wanted"
+        .to_owned())
 }
 
 #[cfg(test)]

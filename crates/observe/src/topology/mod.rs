@@ -4,6 +4,12 @@
 
 mod devices;
 mod host;
+mod mountpath;
+mod mounts;
+mod stack;
 
 pub use devices::{Lookup, Topology};
 pub use host::Host;
+pub use mountpath::{MountPath, Resolver};
+pub use mounts::{Mount, MountTable, canonical_under, join_under};
+pub use stack::{Disk, Layer};
