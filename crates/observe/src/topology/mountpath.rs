@@ -93,12 +93,8 @@ impl Resolver {
     }
 
     fn mount_of(&self, canonical: &Path, real: &Path) -> Option<&Mount> {
-        if self.root == Path::new("/") {
-            if let Some(mount) = mount_id(real).and_then(|id| self.mounts.by_id(id)) {
-                return Some(mount);
-            }
-        }
-        self.mounts.of_path(canonical)
+        let exact = if self.root == Path::new("/") { mount_id(real).and_then(|id| self.mounts.by_id(id)) } else { None };
+        exact.or_else(|| self.mounts.of_path(canonical))
     }
 
     fn of_mount(&self, path: &Path, mount: &Mount) -> MountPath {
