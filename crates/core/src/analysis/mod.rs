@@ -12,6 +12,7 @@ pub mod findings;
 pub mod latencies;
 pub mod level;
 pub mod order;
+pub mod rates;
 pub mod report;
 pub mod timeline;
 pub mod trouble;
