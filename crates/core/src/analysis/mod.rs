@@ -7,13 +7,19 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod bursts;
+pub mod cells;
 pub mod devices;
+pub mod envelope;
 pub mod findings;
+pub mod io_ticks;
 pub mod latencies;
 pub mod level;
 pub mod order;
 pub mod rates;
 pub mod report;
+pub mod slots;
+pub mod stats;
 pub mod timeline;
 pub mod trouble;
 pub mod window;
