@@ -22,6 +22,7 @@ pub mod slots;
 pub mod stats;
 pub mod timeline;
 pub mod trouble;
+pub mod utilisation;
 pub mod window;
 
 pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};
