@@ -86,6 +86,27 @@ impl MountTable {
     }
 }
 
+/// Notices at the cost of one system call that mounts have come or gone.
+#[derive(Debug)]
+pub struct MountWatch(std::fs::File);
+
+impl MountWatch {
+    /// Watches this process' own table.
+    ///
+    /// # Errors
+    /// The table cannot be opened.
+    pub fn start() -> io::Result<MountWatch> {
+        std::fs::File::open("/proc/self/mountinfo").map(MountWatch)
+    }
+
+    /// Whether the table has changed since the last call (proc_pid_mounts(5): a change is exceptional data to poll(2)).
+    pub fn changed(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.0, PollFlags::PRI)], Some(&now)).is_ok_and(|n| n > 0)
+    }
+}
+
 fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|b| *b == b' ').filter(|f| !f.is_empty());
     let number = |f: &[u8]| std::str::from_utf8(f).ok()?.parse::<u64>().ok();
