@@ -20,6 +20,8 @@ pub enum Method {
     IoTicksCorrected,
     /// On this kernel `io_ticks` misses long I/Os: at least what it says, raised to what the time in flight implies.
     IoTicksRaised,
+    /// Share of many looks at which something was in flight: right on average on every kernel.
+    InFlight,
     /// `io_ticks` of a kernel whose bias is not known or cannot be taken out.
     IoTicksBiased,
 }
@@ -32,8 +34,30 @@ impl Method {
             Method::IoTicks => "io-ticks",
             Method::IoTicksCorrected => "io-ticks-corrected",
             Method::IoTicksRaised => "io-ticks-raised",
+            Method::InFlight => "in-flight",
             Method::IoTicksBiased => "io-ticks-biased",
         }
+    }
+}
+
+/// Fewer looks than this say less than a biased counter.
+const LEAST_LOOKS: u32 = 50;
+
+/// How often something was in flight when one looked. For kernels whose `io_ticks` cannot be trusted: unbiased as long
+/// as the looks do not keep step with the load; one standard deviation is `sqrt(U(1-U)/n)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Looks {
+    /// Looks.
+    pub n: u32,
+    /// Of these, with at least one I/O in flight.
+    pub busy: u32,
+}
+
+impl Looks {
+    /// Counts one look at the in-flight gauge. The kernel has printed wrapped negative values: they mean nothing.
+    pub fn look(&mut self, in_flight: u64) {
+        self.n += 1;
+        self.busy += u32::from(in_flight > 0 && in_flight < 1 << 31);
     }
 }
 
@@ -62,6 +86,22 @@ pub struct Busy {
 }
 
 impl Estimator {
+    /// Whether this kernel's `io_ticks` is wrong by more than its resolution, so that [`Looks`] are worth their cost.
+    pub fn wants_looks(&self) -> bool {
+        !matches!(self.regime, Some(Regime::Sampled | Regime::RoundStats))
+    }
+
+    /// As [`Estimator::busy`]; where the counter cannot be trusted the looks decide, if there were enough of them.
+    pub fn busy_with_looks(&self, delta: &Delta, looks: Looks) -> Busy {
+        let busy = self.busy(delta);
+        if !self.wants_looks() || looks.n < LEAST_LOOKS || busy.busy_percent.is_none() {
+            return busy;
+        }
+        let share = f64::from(looks.busy) / f64::from(looks.n);
+        let sigma_pp = Some(100.0 * (share * (1.0 - share) / f64::from(looks.n)).sqrt());
+        Busy { busy_percent: Some(100.0 * share), sigma_pp, method: Method::InFlight, ..busy }
+    }
+
     /// Busy time from a difference of counters.
     ///
     /// Nothing is known when the device was plugged again or is not accounted, or when the interval is shorter than a
@@ -244,6 +284,20 @@ mod tests {
         assert_eq!(e.busy(&delta).busy_percent, None);
         assert_eq!(e.busy(&Delta::unknown(State::NotAccounted, 1_000_000_000)).busy_percent, None);
         assert_eq!(e.busy(&Delta::unknown(State::Restarted, 1_000_000_000)).busy_percent, None);
+    }
+
+    #[test]
+    fn looks_decide_only_where_the_counter_is_wrong_and_there_are_enough() {
+        let (_, delta) = single_server(230.0, 0.215, Regime::TouchedJiffy, 250);
+        let mut looks = Looks::default();
+        (0..200).for_each(|i| looks.look(if i % 20 == 0 { 1 } else { 0 }));
+        looks.look(u64::MAX);
+        let old = Estimator { regime: Some(Regime::TouchedJiffy), hz: Some(250) };
+        let b = old.busy_with_looks(&delta, looks);
+        assert_eq!((b.method, b.busy_percent), (Method::InFlight, Some(1000.0 / 201.0)));
+        assert_eq!(old.busy_with_looks(&delta, Looks { n: 49, busy: 1 }).method, Method::IoTicksCorrected);
+        let new = Estimator { regime: Some(Regime::Sampled), hz: Some(250) };
+        assert_eq!(new.busy_with_looks(&delta, looks).method, Method::IoTicks);
     }
 
     #[test]

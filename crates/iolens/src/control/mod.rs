@@ -21,6 +21,10 @@
 mod cached;
 mod decide;
 mod pause;
+#[cfg(test)]
+mod plant;
+#[cfg(test)]
+mod plant_tests;
 mod utilisation;
 
 pub use cached::{Cached, CachedReading, Cadence};
