@@ -32,6 +32,9 @@ const MODE_WEIGHT: f64 = 0.4;
 const GUARD_BACK_OFF: f64 = 0.85;
 const GUARD_CREEP: f64 = 1.001;
 
+/// The guard acts at this share of the limit, since it learns of a slow window only when it is over.
+const GUARD_MARGIN: f64 = 0.8;
+
 /// How it grows back while the foreground needs less than half of its limit.
 const GUARD_RECOVERY: f64 = 1.03;
 
@@ -274,7 +277,7 @@ impl Controller {
 
     /// Halves the duty while the foreground is too slow, and remembers which duty was too much.
     fn guard_latency(&mut self, p99: Option<(i64, u64)>, before: f64) {
-        let Some(slo) = self.limits.latency_slo_ns else { return };
+        let Some(slo) = self.limits.latency_slo_ns.map(|ns| (ns as f64 * GUARD_MARGIN) as i64) else { return };
         let judged = p99.filter(|(_, n)| *n >= GUARD_MIN_IOS).map(|(ns, _)| ns);
         if judged.is_none_or(|ns| ns <= slo) {
             let growth = if judged.is_none_or(|ns| ns < slo / 2) { GUARD_RECOVERY } else { GUARD_CREEP };
@@ -369,7 +372,7 @@ mod tests {
         assert_eq!(c.decide(&slow(0, 5)).share, 1.0, "too few to judge");
         assert_eq!(c.decide(&slow(1, 100)), Duty { share: 0.5, mode: Mode::Throttle });
         assert_eq!(c.decide(&slow(2, 100)).share, 0.25);
-        let close = |t| Observed { foreground_p99_ns: Some((900_000, 100)), ..seen(t, 50.0) };
+        let close = |t| Observed { foreground_p99_ns: Some((700_000, 100)), ..seen(t, 50.0) };
         for t in 3..20 {
             assert!(c.decide(&close(t)).share <= 0.5, "what was too much is not tried again so soon");
         }
