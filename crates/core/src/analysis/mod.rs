@@ -16,9 +16,10 @@ pub mod io_ticks;
 pub mod latencies;
 pub mod level;
 pub mod order;
-pub mod rates;
 pub mod report;
+pub mod requests;
 pub mod slots;
+pub mod starvation;
 pub mod stats;
 pub mod timeline;
 pub mod trouble;
@@ -30,3 +31,5 @@ pub use findings::{Finding, FindingKind, Severity};
 pub use latencies::{LOW_N, Latencies};
 pub use report::{Report, ReportBuilder};
 pub use window::Window;
+
+pub mod rates;

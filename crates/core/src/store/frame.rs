@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::column::{Column, Ints, Texts};
+use super::encoding::put_varint;
 use super::schema::{Kind, Table};
 
 /// Most rows of a frame: bounds what a reader allocates for a frame of constant columns.
@@ -282,14 +283,6 @@ pub(crate) fn unzigzag(v: u64) -> i64 {
 
 fn bytes_for(max: u64) -> usize {
     (64 - max.leading_zeros() as usize).div_ceil(8)
-}
-
-fn put_varint(out: &mut Vec<u8>, mut v: u64) {
-    while v >= 0x80 {
-        out.push(v as u8 | 0x80);
-        v >>= 7;
-    }
-    out.push(v as u8);
 }
 
 fn take_varint(rest: &mut &[u8]) -> Result<u64, BadFrame> {

@@ -11,6 +11,7 @@ pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // a comment on a variant would become its help instead of that of the arguments
 pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
@@ -109,6 +110,7 @@ pub struct ReportPlan {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
 }
 
@@ -138,6 +140,7 @@ pub struct ZoomPlan {
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
     pub step: i64,
     #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
     /// One row for all, or one per device
     #[arg(long, value_enum, default_value_t = By::All)]

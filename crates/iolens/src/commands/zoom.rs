@@ -95,8 +95,11 @@ fn each_row(
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
     // What was in flight in the window may complete after it; only the extended columns ask for that.
-    let (reach, columns) =
-        if plan.extended { (window::with_in_flight(&range), IoColumns::QUEUE) } else { (range.clone(), IoColumns::QUEUE) };
+    let (reach, columns) = if plan.extended {
+        (window::with_in_flight(&range), IoColumns::QUEUE)
+    } else {
+        (range.clone(), IoColumns::QUEUE)
+    };
     let mut timeline = Timeline::new(plan)?;
     for l in recording.lost(range.clone())? {
         timeline.lost(&l);

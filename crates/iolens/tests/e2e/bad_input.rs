@@ -56,7 +56,9 @@ fn reading_commands_refuse_what_is_no_recording() {
 
 #[test]
 fn usage_errors_exit_with_two() {
-    for line in ["zoom", "nosuchcommand", "zoom x --step 0", "zoom x --step 10", "record --for yesterday", "record --keep much"] {
+    for line in
+        ["zoom", "nosuchcommand", "zoom x --step 0", "zoom x --step 10", "record --for yesterday", "record --keep much"]
+    {
         let out = run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(out.status.code(), Some(2), "{line}: {}", scene(&out));
         assert!(out.stdout.is_empty(), "{line}: {}", scene(&out));

@@ -72,7 +72,10 @@ impl LoopDevice {
             }
             (made, out) => {
                 std::fs::remove_file(&backing).ok();
-                eprintln!("SKIP: no loop device: {made:?} {:?}", out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()));
+                eprintln!(
+                    "SKIP: no loop device: {made:?} {:?}",
+                    out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned())
+                );
                 None
             }
         }

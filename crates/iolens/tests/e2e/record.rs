@@ -72,7 +72,8 @@ fn without_ebpf_counters_are_recorded_and_it_says_so() {
 
 #[test]
 fn an_unprivileged_user_gets_counters_and_the_reason() {
-    let dir = tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777)).tempdir().unwrap();
+    let dir =
+        tempfile::Builder::new().permissions(std::os::unix::fs::PermissionsExt::from_mode(0o777)).tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let program = env!("CARGO_BIN_EXE_iolens");
     let out = Command::new("setpriv")
@@ -93,7 +94,9 @@ fn an_unprivileged_user_gets_counters_and_the_reason() {
 fn data_goes_to_stdout_and_a_closed_pipe_is_silent() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
-    assert!(run(&["record", "-q", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "500ms"]).status.success());
+    assert!(
+        run(&["record", "-q", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "500ms"]).status.success()
+    );
     let mut child = iolens(&["zoom", path.to_str().unwrap(), "--step", "1ms"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())

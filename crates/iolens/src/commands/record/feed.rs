@@ -29,7 +29,13 @@ pub struct FeedOptions {
 impl FeedOptions {
     /// What fits most machines.
     pub fn new(choice: SourceChoice) -> FeedOptions {
-        FeedOptions { choice, attribution: true, ring_bytes: 8 << 20, poll_ns: 10_000_000, counters_step_ns: 10_000_000 }
+        FeedOptions {
+            choice,
+            attribution: true,
+            ring_bytes: 8 << 20,
+            poll_ns: 10_000_000,
+            counters_step_ns: 10_000_000,
+        }
     }
 }
 
@@ -58,12 +64,7 @@ impl Feed {
     ///
     /// # Errors
     /// The chosen source is not to be had; for `Auto`, not even counters are.
-    pub fn open(
-        options: &FeedOptions,
-        devices: Option<&[DevId]>,
-        topology: &Topology,
-        start_ns: i64,
-    ) -> Result<Feed> {
+    pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology, start_ns: i64) -> Result<Feed> {
         let feed = |kind, source, limits| Feed {
             kind,
             source,
@@ -189,10 +190,8 @@ fn start_tracer(
 ) -> Result<Tracer, TraceError> {
     let wanted = |id: DevId| devices.is_none_or(|d| d.contains(&id));
     // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
-    let bio_based = topology
-        .devices()
-        .iter()
-        .any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && wanted(d.id));
+    let bio_based =
+        topology.devices().iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && wanted(d.id));
     Tracer::start(TracerOptions {
         devices: devices.map(<[DevId]>::to_vec),
         ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),
@@ -211,21 +210,13 @@ fn counters_beside_events(devices: Option<&[DevId]>, topology: &Topology) -> (Op
 }
 
 fn sampler(devices: Option<&[DevId]>, topology: &Topology, period: Duration) -> std::io::Result<Sampler> {
-    let names: Option<Vec<&str>> = devices.map(|ids| {
-        topology.devices().iter().filter(|d| ids.contains(&d.id)).map(|d| d.name.as_str()).collect()
-    });
+    let names: Option<Vec<&str>> =
+        devices.map(|ids| topology.devices().iter().filter(|d| ids.contains(&d.id)).map(|d| d.name.as_str()).collect());
     Ok(Sampler::new(&Root::live(), names.as_deref(), period)?)
 }
 
-fn sample(
-    sampler: &mut Sampler,
-    devices: Option<&[DevId]>,
-    start_ns: i64,
-    taken: &mut Taken,
-) -> std::io::Result<()> {
+fn sample(sampler: &mut Sampler, devices: Option<&[DevId]>, start_ns: i64, taken: &mut Taken) -> std::io::Result<()> {
     let observations = sampler.now()?;
-    taken
-        .counters
-        .extend(observations.observations(start_ns).filter(|c| devices.is_none_or(|d| d.contains(&c.dev))));
+    taken.counters.extend(observations.observations(start_ns).filter(|c| devices.is_none_or(|d| d.contains(&c.dev))));
     Ok(())
 }

@@ -122,7 +122,7 @@ impl Pipeline {
 
     /// What the writer has written so far.
     pub fn status(&self) -> WriterStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything is written and the recording is closed.
