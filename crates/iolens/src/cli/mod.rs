@@ -1,5 +1,6 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+mod signal;
 mod units;
 
 use std::ffi::OsString;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use signal::{ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -18,6 +20,7 @@ pub enum Plan {
     Zoom(ZoomPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Util(UtilPlan),
 }
 
 #[derive(Debug, Parser)]

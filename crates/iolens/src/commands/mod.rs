@@ -5,6 +5,7 @@ mod doctor;
 pub mod record;
 mod report;
 mod source;
+mod util;
 mod window;
 mod zoom;
 
@@ -23,5 +24,6 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Zoom(p) => zoom::run(&p),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Util(p) => util::run(&p),
     }
 }

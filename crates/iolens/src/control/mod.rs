@@ -20,6 +20,8 @@
 
 mod cached;
 mod decide;
+mod events;
+mod meter;
 mod pause;
 #[cfg(test)]
 mod plant;
@@ -29,5 +31,7 @@ mod utilisation;
 
 pub use cached::{Cached, CachedReading, Cadence};
 pub use decide::{BadLimits, Controller, Duty, Limits, Mode, Observed};
+pub use events::{DiskEvents, EventWindow, Events, Own};
+pub use meter::Meter;
 pub use pause::{Pause, pause};
 pub use utilisation::{DiskReading, Reading, SignalError, Utilisation};

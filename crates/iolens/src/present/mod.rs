@@ -7,4 +7,5 @@ pub mod fields;
 pub mod record_text;
 pub mod report_json;
 pub mod report_text;
+pub mod util;
 pub mod zoom;
