@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use signal::{ThrottlePlan, UtilPlan};
+pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -21,6 +21,11 @@ pub enum Plan {
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Util(UtilPlan),
+    Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Guard,
+    #[command(hide = true)]
+    Enter(EnterPlan),
 }
 
 #[derive(Debug, Parser)]

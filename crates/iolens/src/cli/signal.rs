@@ -99,3 +99,14 @@ pub enum ActuatorChoice {
     /// SIGSTOP and SIGCONT to the command's process group
     Signals,
 }
+
+/// Become a command inside control groups: how `throttle` starts its command
+#[derive(Debug, Args)]
+pub struct EnterPlan {
+    /// Directory of a control group
+    #[arg(long = "group", value_name = "DIR")]
+    pub groups: Vec<PathBuf>,
+    /// The command
+    #[arg(last = true, value_name = "CMD", required = true)]
+    pub command: Vec<OsString>,
+}

@@ -5,6 +5,7 @@ mod doctor;
 pub mod record;
 mod report;
 mod source;
+mod throttle;
 mod util;
 mod window;
 mod zoom;
@@ -25,5 +26,8 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Util(p) => util::run(&p),
+        Plan::Throttle(p) => throttle::run(&p),
+        Plan::Guard => throttle::guard(),
+        Plan::Enter(p) => throttle::enter(&p),
     }
 }

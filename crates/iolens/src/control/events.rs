@@ -51,6 +51,8 @@ impl Own {
 pub struct DiskEvents {
     /// Nanoseconds with at least one I/O.
     pub busy_ns: i64,
+    /// Nanoseconds with at least one I/O of somebody else.
+    pub foreground_ns: i64,
     /// I/Os completed.
     pub ios: u64,
 }
@@ -66,8 +68,6 @@ pub struct EventWindow {
     pub disks: HashMap<DevId, DiskEvents>,
     /// Nanoseconds with an I/O on any disk of each path, in the order in which the paths were given.
     pub any_ns: Vec<i64>,
-    /// Nanoseconds with an I/O of somebody else on any disk.
-    pub foreground_ns: i64,
     /// Latencies (start to done) of everybody else's I/Os, in nanoseconds.
     pub foreground: Histogram,
     /// Bytes that the background's I/Os moved.
@@ -77,6 +77,11 @@ pub struct EventWindow {
 }
 
 impl EventWindow {
+    /// The disk that others keep busiest: how busy, in percent.
+    pub fn foreground_percent(&self) -> Option<f64> {
+        self.percent(self.disks.values().map(|d| d.foreground_ns).max()?)
+    }
+
     /// A time in it, as percent of its length; `None` if it is empty.
     pub fn percent(&self, ns: i64) -> Option<f64> {
         let span = self.to_ns - self.from_ns;
@@ -84,10 +89,16 @@ impl EventWindow {
     }
 }
 
-struct Collected {
-    disks: HashMap<DevId, (BusyUnion, u64)>,
-    sets: Vec<(HashSet<DevId>, BusyUnion)>,
+struct DiskUnions {
+    all: BusyUnion,
     foreign: BusyUnion,
+    ios: u64,
+}
+
+struct Collected {
+    disks: HashMap<DevId, DiskUnions>,
+    sets: Vec<(HashSet<DevId>, BusyUnion)>,
+    from_ns: i64,
     latencies: Histogram,
     own_bytes: u64,
     lossy: bool,
@@ -98,29 +109,30 @@ struct Collected {
 
 impl Collected {
     fn take(&mut self, io: &Io) {
-        let Some((union, ios)) = self.disks.get_mut(&io.dev) else { return };
-        union.push(io.start_ns(), io.done_ns);
-        *ios += 1;
-        self.sets.iter_mut().filter(|s| s.0.contains(&io.dev)).for_each(|s| s.1.push(io.start_ns(), io.done_ns));
+        let Some(disk) = self.disks.get_mut(&io.dev) else { return };
+        disk.all.push(io.start_ns(), io.done_ns);
+        disk.ios += 1;
+        for (_, union) in self.sets.iter_mut().filter(|s| s.0.contains(&io.dev)) {
+            union.push(io.start_ns(), io.done_ns);
+        }
         if self.own.caused(io) {
             self.own_bytes += u64::try_from(io.bytes).unwrap_or(0);
         } else {
-            self.foreign.push(io.start_ns(), io.done_ns);
+            disk.foreign.push(io.start_ns(), io.done_ns);
             self.latencies.add(io.total_ns());
         }
     }
 
     fn window(&mut self, to_ns: i64) -> EventWindow {
-        let from_ns = self.foreign.from_ns();
-        let disk = |(dev, (union, ios)): (&DevId, &mut (BusyUnion, u64))| {
-            (*dev, DiskEvents { busy_ns: union.take(to_ns), ios: std::mem::take(ios) })
+        let disk = |(dev, d): (&DevId, &mut DiskUnions)| {
+            let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
+            (*dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
         };
         EventWindow {
-            from_ns,
+            from_ns: std::mem::replace(&mut self.from_ns, to_ns),
             to_ns,
             disks: self.disks.iter_mut().map(disk).collect(),
             any_ns: self.sets.iter_mut().map(|s| s.1.take(to_ns)).collect(),
-            foreground_ns: self.foreign.take(to_ns),
             foreground: std::mem::take(&mut self.latencies),
             own_bytes: std::mem::take(&mut self.own_bytes),
             lossy: std::mem::take(&mut self.lossy),
@@ -154,9 +166,9 @@ impl Events {
         })?;
         let now = monotonic_ns();
         let collected = Collected {
-            disks: devices.into_iter().map(|d| (d, (BusyUnion::new(now), 0))).collect(),
+            disks: devices.into_iter().map(|d| (d, unions(now))).collect(),
             sets: sets.into_iter().map(|s| (s, BusyUnion::new(now))).collect(),
-            foreign: BusyUnion::new(now),
+            from_ns: now,
             latencies: Histogram::new(),
             own_bytes: 0,
             lossy: false,
@@ -231,6 +243,10 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
         drop(c);
         std::thread::sleep(POLL);
     }
+}
+
+fn unions(from_ns: i64) -> DiskUnions {
+    DiskUnions { all: BusyUnion::new(from_ns), foreign: BusyUnion::new(from_ns), ios: 0 }
 }
 
 /// Whether an I/O at the bottom still shows who wanted it at the top.

@@ -83,6 +83,16 @@ impl Meter {
         self.without_events.as_deref()
     }
 
+    /// Whether this kernel's counters need [`Meter::look`].
+    pub fn wants_looks(&self) -> bool {
+        self.events.is_none() && self.signals.iter().any(|s| s.estimator().wants_looks())
+    }
+
+    /// Looks whether anything is in flight, see [`Utilisation::look`].
+    pub fn look(&mut self) {
+        self.signals.iter_mut().for_each(Utilisation::look);
+    }
+
     /// What happened since the last call (or since the start), for each path; beside it the events, if there are any.
     pub fn measure(&mut self) -> (Vec<Reading>, Option<EventWindow>) {
         let to_ns = monotonic_ns();

@@ -18,9 +18,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod actuator;
+mod background;
 mod cached;
+mod cgroup;
 mod decide;
 mod events;
+mod guardian;
 mod meter;
 mod pause;
 #[cfg(test)]
@@ -29,9 +33,13 @@ mod plant;
 mod plant_tests;
 mod utilisation;
 
+pub use actuator::{Actuator, DutyCycle};
+pub use background::Background;
 pub use cached::{Cached, CachedReading, Cadence};
 pub use decide::{BadLimits, Controller, Duty, Limits, Mode, Observed};
 pub use events::{DiskEvents, EventWindow, Events, Own};
+pub use cgroup::{Group, Hierarchy};
+pub use guardian::{Guardian, enter_and_run, keep_watch};
 pub use meter::Meter;
 pub use pause::{Pause, pause};
 pub use utilisation::{DiskReading, Reading, SignalError, Utilisation};

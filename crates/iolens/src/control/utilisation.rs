@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use iolens_core::analysis::io_ticks::Regime;
 use iolens_core::analysis::rates::{Delta, iostat};
-use iolens_core::analysis::utilisation::{Busy, Combined, Estimator, combine};
+use iolens_core::analysis::utilisation::{Busy, Combined, Estimator, Looks, combine};
 use iolens_core::model::{CounterSample, DevId, DiskCounters};
 use iolens_observe::counters::{KernelFile, monotonic_ns, parse_stat};
 use iolens_observe::topology::{Disk, Host, MountPath, MountWatch, Resolver};
@@ -79,13 +79,14 @@ struct DiskReader {
     files: Vec<KernelFile>,
     iostats: Option<bool>,
     before: Option<CounterSample>,
+    looks: Looks,
 }
 
 impl DiskReader {
     fn new(disk: Disk, buffer: &mut Vec<u8>) -> DiskReader {
         let files = disk.stats.iter().map(KernelFile::new).collect();
         let iostats = disk.stats.first().and_then(|s| s.parent()).and_then(|dir| fs::read_to_string(dir.join("queue/iostats")).ok());
-        let mut reader = DiskReader { disk, files, iostats: iostats.map(|s| s.trim() != "0"), before: None };
+        let mut reader = DiskReader { disk, files, iostats: iostats.map(|s| s.trim() != "0"), before: None, looks: Looks::default() };
         reader.before = reader.read(buffer);
         reader
     }
@@ -107,7 +108,7 @@ impl DiskReader {
         let now = self.read(buffer);
         let delta = self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
         let unknown = || Delta::unknown(iolens_core::analysis::rates::State::Restarted, 0);
-        let busy = estimator.busy(&delta.unwrap_or_else(unknown));
+        let busy = estimator.busy_with_looks(&delta.unwrap_or_else(unknown), std::mem::take(&mut self.looks));
         let in_flight = now.map(|n| n.counters.in_flight);
         self.before = now;
         DiskReading { name: self.disk.name.clone(), id: self.disk.id, busy, delta, in_flight }
@@ -204,6 +205,17 @@ impl Utilisation {
         let span_ns = now - std::mem::replace(&mut self.at_ns, now);
         let busy: Vec<Option<f64>> = disks.iter().map(|d| d.busy.busy_percent).collect();
         Reading { at_ns: now, span_ns, combined: combine(&busy, None), disks }
+    }
+
+    /// Looks whether anything is in flight. On kernels whose `io_ticks` cannot be trusted
+    /// ([`Estimator::wants_looks`]), call it some hundred times between two samples, at uneven intervals: the samples
+    /// then rest on these looks instead.
+    pub fn look(&mut self) {
+        for reader in &mut self.readers {
+            if let Some(now) = reader.read(&mut self.buffer) {
+                reader.looks.look(now.counters.in_flight);
+            }
+        }
     }
 
     /// A reading that many threads share and that refreshes itself.

@@ -7,5 +7,6 @@ pub mod fields;
 pub mod record_text;
 pub mod report_json;
 pub mod report_text;
+pub mod throttle_text;
 pub mod util;
 pub mod zoom;
