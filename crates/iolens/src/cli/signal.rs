@@ -96,13 +96,16 @@ pub enum ActuatorChoice {
     Auto,
     /// The freezer of a control group (version 2, else 1)
     Freezer,
-    /// SIGSTOP and SIGCONT to the command's process group
+    /// SIGSTOP and SIGCONT to the command's process group; it gets no controlling terminal
     Signals,
 }
 
 /// Become a command inside control groups: how `throttle` starts its command
 #[derive(Debug, Args)]
 pub struct EnterPlan {
+    /// Make a session of its own
+    #[arg(long)]
+    pub session: bool,
     /// Directory of a control group
     #[arg(long = "group", value_name = "DIR")]
     pub groups: Vec<PathBuf>,

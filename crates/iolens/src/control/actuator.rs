@@ -23,7 +23,8 @@ const FREE: f64 = 0.995;
 pub enum Actuator {
     /// The freezer of a control group: all descendants, at once, unseen by them.
     Freezer(Group),
-    /// SIGSTOP and SIGCONT to its process group: descendants in groups of their own escape.
+    /// SIGSTOP and SIGCONT to its process group: descendants in groups of their own escape. It runs in a session of its
+    /// own, without a controlling terminal.
     Signals,
 }
 
@@ -63,6 +64,13 @@ impl Actuator {
         }
     }
 
+    /// Whether the command needs a session of its own. When iolens dies, its process group would become an orphan, and
+    /// the kernel sends SIGHUP to orphans that are stopped (`kill_orphaned_pgrp`), before any guardian can resume them.
+    /// A group that was alone in its session from the start is spared that. The price: no controlling terminal.
+    pub fn needs_session(&self) -> bool {
+        matches!(self, Actuator::Signals)
+    }
+
     /// The control group, if it is one.
     pub fn group(&self) -> Option<&Group> {
         match self {
@@ -74,9 +82,11 @@ impl Actuator {
     fn set(&self, leader: Pid, held: bool) -> io::Result<()> {
         match self {
             Actuator::Freezer(group) => group.freeze(held),
-            Actuator::Signals => {
-                kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }).map_err(io::Error::from)
-            }
+            Actuator::Signals => match kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }) {
+                // It has ended, or has not made its group yet: whoever waits for it will see.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+                Err(e) => Err(e.into()),
+            },
         }
     }
 }

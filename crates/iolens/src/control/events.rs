@@ -72,7 +72,7 @@ pub struct EventWindow {
     pub foreground: Histogram,
     /// Bytes that the background's I/Os moved.
     pub own_bytes: u64,
-    /// Whether I/Os were lost, so that all of this is too low.
+    /// Whether more than one I/O in a hundred was lost, or an unknown number, so that all of this is too low.
     pub lossy: bool,
 }
 
@@ -101,7 +101,8 @@ struct Collected {
     from_ns: i64,
     latencies: Histogram,
     own_bytes: u64,
-    lossy: bool,
+    /// I/Os lost in this window; `None`: not even their number is known.
+    lost: Option<u64>,
     complete_to_ns: i64,
     own: Own,
     failed: Option<String>,
@@ -124,6 +125,9 @@ impl Collected {
     }
 
     fn window(&mut self, to_ns: i64) -> EventWindow {
+        let ios: u64 = self.disks.values().map(|d| d.ios).sum();
+        let lossy = self.lost.is_none_or(|lost| lost * 100 > ios);
+        self.lost = Some(0);
         let disk = |(dev, d): (&DevId, &mut DiskUnions)| {
             let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
             (*dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
@@ -135,7 +139,7 @@ impl Collected {
             any_ns: self.sets.iter_mut().map(|s| s.1.take(to_ns)).collect(),
             foreground: std::mem::take(&mut self.latencies),
             own_bytes: std::mem::take(&mut self.own_bytes),
-            lossy: std::mem::take(&mut self.lossy),
+            lossy,
         }
     }
 }
@@ -171,7 +175,7 @@ impl Events {
             from_ns: now,
             latencies: Histogram::new(),
             own_bytes: 0,
-            lossy: false,
+            lost: Some(0),
             complete_to_ns: now,
             own: Own::default(),
             failed: None,
@@ -232,7 +236,9 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
         let polled = tracer.poll(&mut ios, &mut lost);
         let mut c = locked(into);
         ios.drain(..).for_each(|io| c.take(&io));
-        c.lossy |= lost.drain(..).any(|l| l.reason != LossReason::Censored);
+        for l in lost.drain(..).filter(|l| l.reason != LossReason::Censored) {
+            c.lost = c.lost.zip(l.ios).map(|(sum, n)| sum.saturating_add(n.unsigned_abs()));
+        }
         match polled {
             Ok(stats) => c.complete_to_ns = stats.complete_to_ns,
             Err(e) => {

@@ -32,6 +32,7 @@ impl Guardian {
     /// It cannot be started.
     pub fn start() -> io::Result<Guardian> {
         let mut child = Command::new("/proc/self/exe")
+            .arg0("iolens")
             .arg("guard")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -105,8 +106,11 @@ pub fn keep_watch(input: impl BufRead) {
     }
 }
 
-/// Becomes `command` inside the groups `dirs`. Returns only if that fails: the exit code that shells use, and why.
-pub fn enter_and_run(dirs: &[PathBuf], command: &[std::ffi::OsString]) -> (u8, String) {
+/// Becomes `command` inside the groups `dirs`, in a session of its own if asked for. Returns only if that fails: the exit code that shells use, and why.
+pub fn enter_and_run(dirs: &[PathBuf], session: bool, command: &[std::ffi::OsString]) -> (u8, String) {
+    if session && let Err(e) = rustix::process::setsid() {
+        return (2, format!("no session of its own: {e}"));
+    }
     for dir in dirs {
         if let Err(e) = cgroup::enter(dir) {
             return (2, format!("{} cannot be entered: {e}", dir.display()));

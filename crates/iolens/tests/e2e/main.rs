@@ -5,3 +5,5 @@ mod bad_input;
 mod crash;
 mod machine;
 mod record;
+mod throttle;
+mod util;

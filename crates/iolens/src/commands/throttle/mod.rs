@@ -79,7 +79,7 @@ pub fn guard() -> Result<u8> {
 /// # Errors
 /// None; what went wrong is printed here, since the exit code is the command's.
 pub fn enter(plan: &EnterPlan) -> Result<u8> {
-    let (code, why) = enter_and_run(&plan.groups, &plan.command);
+    let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
     eprintln!("iolens: {}", terminal(&why));
     Ok(code)
 }

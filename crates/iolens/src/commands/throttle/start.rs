@@ -43,11 +43,17 @@ pub fn start(plan: &ThrottlePlan) -> Result<Started> {
         guardian.watch_group(dir).context("the guardian has died")?;
     }
     let mut command = Command::new("/proc/self/exe");
-    command.arg("enter").args(groups.iter().flat_map(|g| ["--group".as_ref(), g.as_os_str()])).arg("--").args(&plan.command);
-    let child = command.process_group(0).spawn().context("the command cannot be started")?;
+    command.arg0("iolens").arg("enter").args(groups.iter().flat_map(|g| ["--group".as_ref(), g.as_os_str()]));
+    if actuator.needs_session() {
+        command.arg("--session");
+    } else {
+        command.process_group(0);
+    }
+    let child = command.arg("--").args(&plan.command).spawn().context("the command cannot be started")?;
     let leader = Pid::from_child(&child);
     guardian.watch_leader(leader).context("the guardian has died")?;
-    let terminal_of = terminal::hand_over(std::io::stdin(), leader);
+    let own_terminal = !actuator.needs_session();
+    let terminal_of = if own_terminal { terminal::hand_over(std::io::stdin(), leader) } else { None };
     let ids = actuator.group().into_iter().chain(&blkio).filter_map(Group::id);
     let background = Background::new(leader, ids);
     Ok(Started { duty: DutyCycle::start(actuator, leader), guardian, background, child, leader, terminal_of, _blkio: blkio })
