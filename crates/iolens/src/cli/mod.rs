@@ -1,5 +1,6 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+pub mod iostat;
 mod signal;
 mod units;
 
@@ -18,8 +19,10 @@ pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
     Zoom(ZoomPlan),
+    Live(LivePlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),
     #[command(hide = true)]
@@ -84,6 +87,12 @@ pub struct RecordPlan {
     /// Step of the counters when they are the source
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
     pub counters_step: i64,
+    /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
+    pub counters_raw: Option<PathBuf>,
+    /// Time between the samples of --counters-raw
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
+    pub raw_step: i64,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -107,6 +116,7 @@ pub enum SourceChoice {
 ///
 /// Examples:
 ///   iolens report db.iolens
+///   iolens report db.iolens -o db.html           charts to look at, in one file
 ///   iolens report db.iolens --json | jq .devices
 ///   iolens report db.iolens --from 153 --to 155
 #[derive(Debug, Args)]
@@ -117,6 +127,9 @@ pub struct ReportPlan {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Write a self-contained HTML report as well
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
@@ -150,7 +163,7 @@ pub struct ZoomPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
-    /// One row for all, or one per device
+    /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
     /// How to print
@@ -168,6 +181,12 @@ pub enum By {
     All,
     /// Each device
     Device,
+    /// Each submitting process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each file
+    File,
 }
 
 /// How rows are printed.
@@ -179,6 +198,42 @@ pub enum Format {
     Csv,
     /// One JSON document
     Json,
+}
+
+/// The rows of `zoom` while they happen
+///
+/// From every I/O where eBPF is allowed, else from the kernel's counters; the first lines say which.
+///
+/// Examples:
+///   iolens live --plain                            one row a second
+///   iolens live --plain --step 10ms -d nvme0n1 -x
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LivePlan {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
+    /// Print rows (there is no other view yet)
+    #[arg(long)]
+    pub plain: bool,
+    /// Show this disk only; may be repeated
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// One row for all disks, or one for each
+    #[arg(long, value_enum, default_value_t = By::All)]
+    pub by: By,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// More columns: percentiles, in-flight, busy time
+    #[arg(short = 'x', long)]
+    pub extended: bool,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub for_ns: Option<i64>,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
 }
 
 /// What this machine allows, and what to do about what it does not
@@ -200,6 +255,17 @@ pub struct DemoPlan {
     /// Where the scratch file goes
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+}
+
+/// Drop-in for sysstat's iostat: same options, same output (see docs/iostat.md)
+///
+/// Its words follow iostat's own grammar, not that of the other commands: it is taken before this parser sees them.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct IostatPlan {
+    /// Options, devices, interval and count as for iostat
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    pub words: Vec<OsString>,
 }
 
 /// Parses a whole command line, the program's name first.

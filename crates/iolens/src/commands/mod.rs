@@ -2,6 +2,8 @@
 
 mod demo;
 mod doctor;
+pub mod iostat;
+mod live;
 pub mod record;
 mod report;
 mod source;
@@ -23,8 +25,10 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Record(p) => record::run(p),
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
+        Plan::Live(p) => live::run(&p),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),
         Plan::Guard => throttle::guard(),

@@ -83,7 +83,7 @@ pub fn summary(s: &RecordSummary) -> String {
 
 /// What to do with a recording.
 pub fn hints(path: &Path) -> String {
-    format!("\n  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n", shell_word(path))
+    format!("  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n", shell_word(path))
 }
 
 /// `path` as a shell would need it typed.

@@ -94,9 +94,14 @@ impl LoopDevice {
 
     /// Opened past the page cache.
     pub fn open_direct(&self) -> File {
-        let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
-        File::options().read(true).write(true).custom_flags(direct).open(&self.path).unwrap()
+        open_direct(&self.path)
     }
+}
+
+/// Opened past the page cache.
+pub fn open_direct(path: &Path) -> File {
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    File::options().read(true).write(true).custom_flags(direct).open(path).unwrap()
 }
 
 impl Drop for LoopDevice {
@@ -147,6 +152,15 @@ pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> 
         n += 1;
     }
     n
+}
+
+/// Sets its flag when dropped, so that a test that fails does not leave its load running.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A file with this content, for commands that want one.

@@ -3,7 +3,9 @@
 
 mod bad_input;
 mod crash;
+mod hotplug;
 mod machine;
 mod record;
+mod space;
 mod throttle;
 mod util;

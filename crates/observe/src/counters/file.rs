@@ -35,6 +35,11 @@ impl KernelFile {
         &self.path
     }
 
+    /// Whether it is a file that the kernel makes up. Known after a read.
+    pub fn is_kernels(&self) -> bool {
+        self.fd.is_some() && !self.ordinary
+    }
+
     /// Reads the whole file into `buffer` and returns how many bytes it has. `buffer` grows when the file is larger;
     /// with a buffer that is large enough and a file of at most one page this is a single system call.
     ///

@@ -8,7 +8,7 @@ use iolens_core::model::{
 };
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
 use iolens_observe::counters::monotonic_ns;
-use iolens_observe::topology::{Host, Topology, own_cost, wall_clock_ns};
+use iolens_observe::topology::{Host, Topology, own_cost, prefer_this_thread, wall_clock_ns};
 use iolens_observe::trace::FinishStats;
 
 use super::clock::ClockWatch;
@@ -90,10 +90,10 @@ impl Session {
     /// No source, or no place to write.
     pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
         let cost_before = own_cost();
-        let start_ns = monotonic_ns();
-        let start_unix_ns = wall_clock_ns();
         let clock = ClockWatch::start();
-        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology, start_ns)?;
+        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
+        let start_ns = feed.start_ns();
+        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
         let host = Host::read("/".as_ref());
         let known = selected(topology.devices(), options.devices.as_deref());
         let meta = RecordingMeta {
@@ -141,6 +141,9 @@ impl Session {
     /// # Errors
     /// The source failed or the writer ended.
     pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
+        // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
+        // not allowed, and the ring is emptied at ordinary priority.
+        let _preferred = prefer_this_thread();
         loop {
             let now_ns = monotonic_ns() - self.start_ns;
             let idle = self.take()?;
@@ -256,6 +259,8 @@ pub struct Taken {
     pub lost: Vec<Lost>,
     /// Counters.
     pub counters: Vec<CounterSample>,
+    /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.
+    pub complete_to_ns: Option<i64>,
 }
 
 /// How a recording ended, for people.
