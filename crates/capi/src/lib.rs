@@ -69,7 +69,13 @@ pub extern "C" fn iolens_abi_version() -> u32 {
 /// # Safety
 /// `path` is null or a string ended by NUL; `error` is null or has room for `error_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn iolens_signal_open(path: *const c_char, idle_ms: u32, busy_ms: u32, error: *mut c_char, error_len: usize) -> *mut Signal {
+pub unsafe extern "C" fn iolens_signal_open(
+    path: *const c_char,
+    idle_ms: u32,
+    busy_ms: u32,
+    error: *mut c_char,
+    error_len: usize,
+) -> *mut Signal {
     if path.is_null() {
         // SAFETY: the caller's promise about `error`.
         unsafe { copy_text("the path is null", error, error_len) };
@@ -140,7 +146,9 @@ pub unsafe extern "C" fn iolens_signal_sample(signal: *const Signal, out: *mut R
     if out.is_null() {
         return -1;
     }
-    let Ok(reading) = catch_unwind(AssertUnwindSafe(|| signal.sampler.lock().unwrap_or_else(PoisonError::into_inner).sample())) else {
+    let Ok(reading) =
+        catch_unwind(AssertUnwindSafe(|| signal.sampler.lock().unwrap_or_else(PoisonError::into_inner).sample()))
+    else {
         return -1;
     };
     let c = reading.combined;
@@ -163,7 +171,12 @@ pub unsafe extern "C" fn iolens_signal_sample(signal: *const Signal, out: *mut R
 /// # Safety
 /// `signal` is null or from [`iolens_signal_open`] and not closed; `name` is null or has room for `name_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn iolens_signal_disk(signal: *const Signal, index: u32, name: *mut c_char, name_len: usize) -> u32 {
+pub unsafe extern "C" fn iolens_signal_disk(
+    signal: *const Signal,
+    index: u32,
+    name: *mut c_char,
+    name_len: usize,
+) -> u32 {
     // SAFETY: null or a live signal by the caller's promise.
     let Some(signal) = (unsafe { signal.as_ref() }) else { return 0 };
     let text = signal.disks.get(index as usize).map_or("", String::as_str);
@@ -177,7 +190,14 @@ pub unsafe extern "C" fn iolens_signal_disk(signal: *const Signal, index: u32, n
 /// # Safety
 /// `error` is null or has room for `error_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn iolens_brake_new(low_percent: f64, high_percent: f64, max_percent: f64, floor_share: f64, error: *mut c_char, error_len: usize) -> *mut Brake {
+pub unsafe extern "C" fn iolens_brake_new(
+    low_percent: f64,
+    high_percent: f64,
+    max_percent: f64,
+    floor_share: f64,
+    error: *mut c_char,
+    error_len: usize,
+) -> *mut Brake {
     let limits = Limits { low_percent, high_percent, max_percent, floor: floor_share, ..Limits::DEFAULT };
     match Controller::new(limits) {
         Ok(c) => Box::into_raw(Box::new(Brake(Mutex::new(c)))),
@@ -206,7 +226,13 @@ pub unsafe extern "C" fn iolens_brake_free(brake: *mut Brake) {
 /// # Safety
 /// `brake` is null or from [`iolens_brake_new`] and not freed; `mode` is null or has room for a number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn iolens_brake_decide(brake: *const Brake, at_ns: i64, busy_percent: f64, foreground_percent: f64, mode: *mut u32) -> f64 {
+pub unsafe extern "C" fn iolens_brake_decide(
+    brake: *const Brake,
+    at_ns: i64,
+    busy_percent: f64,
+    foreground_percent: f64,
+    mode: *mut u32,
+) -> f64 {
     // SAFETY: null or a live brake by the caller's promise.
     let Some(brake) = (unsafe { brake.as_ref() }) else { return f64::NAN };
     let known = |v: f64| (!v.is_nan()).then_some(v);
@@ -216,7 +242,8 @@ pub unsafe extern "C" fn iolens_brake_decide(brake: *const Brake, at_ns: i64, bu
         foreground_percent: known(foreground_percent),
         foreground_p99_ns: None,
     };
-    let decided = catch_unwind(AssertUnwindSafe(|| brake.0.lock().unwrap_or_else(PoisonError::into_inner).decide(&seen)));
+    let decided =
+        catch_unwind(AssertUnwindSafe(|| brake.0.lock().unwrap_or_else(PoisonError::into_inner).decide(&seen)));
     let Ok(duty) = decided else { return f64::NAN };
     if !mode.is_null() {
         let number = match duty.mode {
@@ -240,9 +267,13 @@ mod tests {
     fn a_reading_lies_as_the_header_and_its_test_say() {
         use std::mem::{offset_of, size_of};
         assert_eq!(size_of::<Reading>(), 40);
-        let offsets = [offset_of!(Reading, mean_percent), offset_of!(Reading, max_percent), offset_of!(Reading, any_percent)];
+        let offsets =
+            [offset_of!(Reading, mean_percent), offset_of!(Reading, max_percent), offset_of!(Reading, any_percent)];
         assert_eq!(offsets, [0, 8, 16]);
-        assert_eq!([offset_of!(Reading, span_ns), offset_of!(Reading, disks), offset_of!(Reading, known)], [24, 32, 36]);
+        assert_eq!(
+            [offset_of!(Reading, span_ns), offset_of!(Reading, disks), offset_of!(Reading, known)],
+            [24, 32, 36]
+        );
     }
 
     #[test]

@@ -146,7 +146,9 @@ fn the_example_in_c_builds_and_runs() {
     let program = dir.path().join("signal");
     let Some(out) = build_c(&repository().join("examples/c/signal.c"), &program) else { return };
     assert!(out.status.success(), "{}", said(&out));
-    let run = |arguments: &[&str]| Command::new(&program).args(arguments).env("LD_LIBRARY_PATH", library_dir()).output().unwrap();
+    let run = |arguments: &[&str]| {
+        Command::new(&program).args(arguments).env("LD_LIBRARY_PATH", library_dir()).output().unwrap()
+    };
     check_example(&run(&[here().to_str().unwrap(), "2"]), &["disks ", "of the time"]);
     let none = run(&["/proc"]);
     assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("proc"), "{}", said(&none));

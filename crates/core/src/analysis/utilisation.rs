@@ -111,7 +111,10 @@ impl Estimator {
     pub fn busy(&self, delta: &Delta) -> Busy {
         let jiffy_s = 1.0 / f64::from(self.hz.unwrap_or(100).max(1));
         let span_s = delta.span_ns as f64 / 1e9;
-        let ios = [delta.read.ios, delta.write.ios, delta.discard.ios].into_iter().flatten().reduce(|a, b| a.saturating_add(b));
+        let ios = [delta.read.ios, delta.write.ios, delta.discard.ios]
+            .into_iter()
+            .flatten()
+            .reduce(|a, b| a.saturating_add(b));
         let known = delta.state == State::Known && span_s >= jiffy_s;
         let Some(ticks) = delta.rates().util_percent.filter(|_| known) else {
             return Busy { busy_percent: None, io_ticks_percent: None, sigma_pp: None, method: Method::IoTicks, ios };
@@ -119,7 +122,9 @@ impl Estimator {
         let load = Load::of(delta, ios, span_s);
         let (percent, method) = match (self.regime, load) {
             (Some(Regime::Sampled | Regime::RoundStats), _) => (ticks, Method::IoTicks),
-            (Some(Regime::TouchedJiffy | Regime::StartTouches), Some(load)) if self.hz.is_some() => load.correct(ticks, jiffy_s),
+            (Some(Regime::TouchedJiffy | Regime::StartTouches), Some(load)) if self.hz.is_some() => {
+                load.correct(ticks, jiffy_s)
+            }
             _ => (ticks, Method::IoTicksBiased),
         };
         let sigma = match (self.regime, load, self.hz) {
@@ -309,12 +314,17 @@ mod tests {
 
     #[test]
     fn the_bias_of_each_kernel_is_taken_out_for_short_ios() {
-        for (per_s, service_ms, hz) in [(230.0, 0.215, 250), (100.0, 0.1, 1000), (1000.0, 0.1, 250), (90.0, 3.0, 250), (50.0, 1.5, 100)] {
+        for (per_s, service_ms, hz) in
+            [(230.0, 0.215, 250), (100.0, 0.1, 1000), (1000.0, 0.1, 250), (90.0, 3.0, 250), (50.0, 1.5, 100)]
+        {
             for regime in [Regime::RoundStats, Regime::TouchedJiffy, Regime::StartTouches, Regime::Sampled] {
                 let (exact, delta) = single_server(per_s, service_ms, regime, hz);
                 let got = Estimator { regime: Some(regime), hz: Some(hz) }.busy(&delta);
                 let (u, raw) = (got.busy_percent.expect("known"), got.io_ticks_percent.expect("known"));
-                assert!((u - exact).abs() < 2.5, "{per_s}/s {service_ms} ms HZ {hz} {regime:?}: exact {exact:.2}, got {u:.2} from {raw:.2}");
+                assert!(
+                    (u - exact).abs() < 2.5,
+                    "{per_s}/s {service_ms} ms HZ {hz} {regime:?}: exact {exact:.2}, got {u:.2} from {raw:.2}"
+                );
             }
         }
         let (exact, delta) = single_server(230.0, 0.215, Regime::TouchedJiffy, 250);

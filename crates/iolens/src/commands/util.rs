@@ -74,9 +74,10 @@ fn view(meter: &mut Meter, paths: &[PathBuf]) -> View {
 
 fn path_view(path: &Path, signal: &Utilisation, reading: &Reading) -> PathView {
     let stack = signal.stack();
-    let mount = stack.mount.as_ref().map(|m| {
-        [m.point.to_string_lossy().into_owned(), m.fs_type.clone(), m.source.to_string_lossy().into_owned()]
-    });
+    let mount = stack
+        .mount
+        .as_ref()
+        .map(|m| [m.point.to_string_lossy().into_owned(), m.fs_type.clone(), m.source.to_string_lossy().into_owned()]);
     PathView {
         path: path.to_string_lossy().into_owned(),
         mount,

@@ -204,7 +204,11 @@ fn sleep(shared: &(Mutex<State>, Condvar), deadline: Instant) {
     }
 }
 
-fn wait<'a>(shared: &'a (Mutex<State>, Condvar), state: MutexGuard<'a, State>, most: Duration) -> MutexGuard<'a, State> {
+fn wait<'a>(
+    shared: &'a (Mutex<State>, Condvar),
+    state: MutexGuard<'a, State>,
+    most: Duration,
+) -> MutexGuard<'a, State> {
     shared.1.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
 }
 

@@ -49,7 +49,9 @@ impl Background {
 /// Processes whose process group is `group` (field 5 of `/proc/PID/stat`, proc_pid_stat(5)).
 fn in_process_group(group: i32) -> Vec<i32> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    pids.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok()).filter(|pid| process_group(*pid) == Some(group)).collect()
+    pids.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| process_group(*pid) == Some(group))
+        .collect()
 }
 
 fn process_group(pid: i32) -> Option<i32> {
@@ -85,7 +87,8 @@ mod tests {
         let meta = file.metadata().expect("has metadata");
         let read_only = fs::File::open("/proc/self/exe").expect("readable");
         let found = written_files(me);
-        let key = |m: &fs::Metadata| (DevId::new(rustix::fs::major(m.dev()), rustix::fs::minor(m.dev())).0, m.ino() as i64);
+        let key =
+            |m: &fs::Metadata| (DevId::new(rustix::fs::major(m.dev()), rustix::fs::minor(m.dev())).0, m.ino() as i64);
         assert!(found.contains(&key(&meta)), "{found:?}");
         assert!(!found.contains(&key(&read_only.metadata().expect("has metadata"))));
     }

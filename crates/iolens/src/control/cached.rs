@@ -198,7 +198,9 @@ mod tests {
 
     #[test]
     fn a_path_without_a_disk_stays_unknown() {
-        let cached = Utilisation::of_path("/proc").unwrap().cached(Cadence { idle: Duration::from_millis(1), busy: Duration::from_millis(1) });
+        let cached = Utilisation::of_path("/proc")
+            .unwrap()
+            .cached(Cadence { idle: Duration::from_millis(1), busy: Duration::from_millis(1) });
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(cached.percent(), None);
     }

@@ -72,7 +72,10 @@ impl Group {
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let own = hierarchy.own_path(&text).ok_or_else(not_here)?;
         // In a container the mount shows a part of the hierarchy, and the path counts from the whole.
-        let own = Path::new(own).strip_prefix(&mount.root).or_else(|_| Path::new(own).strip_prefix("/")).unwrap_or(Path::new(""));
+        let own = Path::new(own)
+            .strip_prefix(&mount.root)
+            .or_else(|_| Path::new(own).strip_prefix("/"))
+            .unwrap_or(Path::new(""));
         let dir = mount.point.join(own).join(format!("iolens-throttle-{}", std::process::id()));
         fs::create_dir(&dir).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
         let group = Group { hierarchy, dir };

@@ -194,7 +194,16 @@ impl Controller {
     /// The limits contradict themselves.
     pub fn new(limits: Limits) -> Result<Controller, BadLimits> {
         limits.check()?;
-        Ok(Controller { limits, duty: 1.0, ceiling: 1.0, gain: 1.0, last: None, smooth: 0.0, mode: Mode::Off, seen_ns: None })
+        Ok(Controller {
+            limits,
+            duty: 1.0,
+            ceiling: 1.0,
+            gain: 1.0,
+            last: None,
+            smooth: 0.0,
+            mode: Mode::Off,
+            seen_ns: None,
+        })
     }
 
     /// The marks in force.
@@ -259,7 +268,9 @@ impl Controller {
             Mode::Emergency
         } else if above(l.high_percent, matches!(self.mode, Mode::Throttle | Mode::Emergency)) {
             Mode::Throttle
-        } else if self.duty >= 1.0 && (smooth < l.low_percent - HYSTERESIS_PP || (self.mode == Mode::Off && smooth < l.high_percent)) {
+        } else if self.duty >= 1.0
+            && (smooth < l.low_percent - HYSTERESIS_PP || (self.mode == Mode::Off && smooth < l.high_percent))
+        {
             Mode::Off
         } else {
             Mode::Hold
@@ -358,7 +369,14 @@ mod tests {
     fn marks_out_of_order_are_refused() {
         let with = |l, h, m| Limits { low_percent: l, high_percent: h, max_percent: m, ..Limits::DEFAULT }.check();
         assert!(with(60.0, 80.0, 95.0).is_ok() && with(20.0, 80.0, 95.0).is_ok());
-        for (l, h, m) in [(80.0, 60.0, 95.0), (60.0, 80.0, 80.0), (60.0, 80.0, 101.0), (-1.0, 80.0, 95.0), (f64::NAN, 80.0, 95.0), (75.0, 80.0, 95.0)] {
+        for (l, h, m) in [
+            (80.0, 60.0, 95.0),
+            (60.0, 80.0, 80.0),
+            (60.0, 80.0, 101.0),
+            (-1.0, 80.0, 95.0),
+            (f64::NAN, 80.0, 95.0),
+            (75.0, 80.0, 95.0),
+        ] {
             assert!(with(l, h, m).is_err(), "{l} {h} {m}");
         }
         assert!(Limits { floor: 0.0, ..Limits::DEFAULT }.check().is_err());

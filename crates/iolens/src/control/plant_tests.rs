@@ -78,7 +78,10 @@ fn a_ramp() {
 
 #[test]
 fn a_bursty_foreground() {
-    let load = || Load { foreground: &|t| if t.rem_euclid(600_000_000) < 300_000_000 { 50.0 } else { 10.0 }, ..Load::default() };
+    let load = || Load {
+        foreground: &|t| if t.rem_euclid(600_000_000) < 300_000_000 { 50.0 } else { 10.0 },
+        ..Load::default()
+    };
     everywhere(75, Limits::DEFAULT, load, |run, scene| {
         let u = mean(&run[10..], |s| s.busy_percent);
         assert!((u - TARGET).abs() <= 5.0, "{u:.1} %: {scene}");

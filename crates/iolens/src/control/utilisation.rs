@@ -85,8 +85,18 @@ struct DiskReader {
 impl DiskReader {
     fn new(disk: Disk, buffer: &mut Vec<u8>) -> DiskReader {
         let files = disk.stats.iter().map(KernelFile::new).collect();
-        let iostats = disk.stats.first().and_then(|s| s.parent()).and_then(|dir| fs::read_to_string(dir.join("queue/iostats")).ok());
-        let mut reader = DiskReader { disk, files, iostats: iostats.map(|s| s.trim() != "0"), before: None, looks: Looks::default() };
+        let iostats = disk
+            .stats
+            .first()
+            .and_then(|s| s.parent())
+            .and_then(|dir| fs::read_to_string(dir.join("queue/iostats")).ok());
+        let mut reader = DiskReader {
+            disk,
+            files,
+            iostats: iostats.map(|s| s.trim() != "0"),
+            before: None,
+            looks: Looks::default(),
+        };
         reader.before = reader.read(buffer);
         reader
     }
@@ -106,7 +116,8 @@ impl DiskReader {
 
     fn sample(&mut self, estimator: Estimator, buffer: &mut Vec<u8>) -> DiskReading {
         let now = self.read(buffer);
-        let delta = self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
+        let delta =
+            self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
         let unknown = || Delta::unknown(iolens_core::analysis::rates::State::Restarted, 0);
         let busy = estimator.busy_with_looks(&delta.unwrap_or_else(unknown), std::mem::take(&mut self.looks));
         let in_flight = now.map(|n| n.counters.in_flight);

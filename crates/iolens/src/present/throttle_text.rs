@@ -164,7 +164,10 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(&log_line(&step())).expect("JSON");
         assert!(line["busy_percent"].is_null() && line["own_bytes"].is_null());
         assert_eq!((&line["foreground_ios"], &line["mode"]), (&json!(40), &json!("blind")));
-        assert_eq!(status(&step()), "disks -, their p99 12.3 ms; blind: the command runs 2 % of the time, held for 1.5 s");
+        assert_eq!(
+            status(&step()),
+            "disks -, their p99 12.3 ms; blind: the command runs 2 % of the time, held for 1.5 s"
+        );
     }
 
     #[test]

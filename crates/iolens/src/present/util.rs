@@ -144,7 +144,8 @@ fn head(out: &mut String, path: &PathView) {
 
 fn branch(out: &mut String, l: &LayerView, indent: &str, last: bool, path: &PathView, shared: &[(&str, Vec<&str>)]) {
     let label = l.label.as_deref().map_or(String::new(), |t| format!(" {}", terminal(t)));
-    let _ = write!(out, "{indent}{} {}{label} ({})", if last { "└─" } else { "├─" }, terminal(&l.name), terminal(&l.kind));
+    let _ =
+        write!(out, "{indent}{} {}{label} ({})", if last { "└─" } else { "├─" }, terminal(&l.name), terminal(&l.kind));
     if let Some(d) = path.disks.iter().find(|d| d.name == l.name) {
         let [r, w, rb, wb, wait] = d.rates;
         let mib = |v: Option<f64>| number(v.map(|b| b / (1u64 << 20) as f64), 1);

@@ -38,7 +38,8 @@ fn home() -> Option<&'static str> {
 fn the_commands_exit_code_is_passed_through() {
     let Some(home) = home() else { return };
     let code = |command: &[&str]| {
-        let all: Vec<&str> = ["throttle", "-q", "--source", "counters", "--path", home, "--"].iter().chain(command).copied().collect();
+        let all: Vec<&str> =
+            ["throttle", "-q", "--source", "counters", "--path", home, "--"].iter().chain(command).copied().collect();
         let out = run(&all);
         (out.status.code(), scene(&out))
     };
@@ -57,7 +58,9 @@ fn the_commands_exit_code_is_passed_through() {
 #[test]
 fn arguments_and_streams_reach_the_command_as_they_are() {
     let Some(home) = home() else { return };
-    let out = run(&["throttle", "-q", "--source", "counters", "--path", home, "--", "printf", "%s|", "-a", "--path", "x y", ""]);
+    let out = run(&[
+        "throttle", "-q", "--source", "counters", "--path", home, "--", "printf", "%s|", "-a", "--path", "x y", "",
+    ]);
     assert_eq!(String::from_utf8_lossy(&out.stdout), "-a|--path|x y||", "{}", scene(&out));
 }
 
@@ -65,7 +68,8 @@ fn arguments_and_streams_reach_the_command_as_they_are() {
 fn bad_limits_and_paths_without_a_disk_are_told_apart() {
     let Some(home) = home() else { return };
     let with = |arguments: &[&str]| {
-        let all: Vec<&str> = ["throttle", "--path", home].iter().chain(arguments).chain(&["--", "true"]).copied().collect();
+        let all: Vec<&str> =
+            ["throttle", "--path", home].iter().chain(arguments).chain(&["--", "true"]).copied().collect();
         run(&all)
     };
     assert_refused(&with(&["--low", "90"]), &["in order"]);
@@ -97,7 +101,18 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("brake.ndjson");
     let out = run(&[
-        "throttle", "--source", "counters", "--path", home, "--interval", "50ms", "--log", log.to_str().unwrap(), "--", "sleep", "0.5",
+        "throttle",
+        "--source",
+        "counters",
+        "--path",
+        home,
+        "--interval",
+        "50ms",
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        "sleep",
+        "0.5",
     ]);
     assert!(out.status.success(), "{}", scene(&out));
     let text = fs::read_to_string(&log).unwrap();
@@ -111,7 +126,8 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
 }
 
 /// Writes two hundred lines, a few milliseconds apart, and a last one.
-const WORK: &str = r#"i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); sleep 0.002; done > "$0"; echo done > "$0.done""#;
+const WORK: &str =
+    r#"i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); sleep 0.002; done > "$0"; echo done > "$0.done""#;
 
 fn expected() -> String {
     (0..200).map(|i| format!("line {i}\n")).collect()
@@ -132,9 +148,29 @@ fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
     let out = dir.join(format!("{actuator}-{i}"));
     let log = dir.join(format!("{actuator}-{i}.log"));
     let arguments = [
-        "throttle", "-q", "--source", "counters", "--path", device.path.to_str().unwrap(), "--low", "0", "--high", "10",
-        "--max", "12", "--interval", "100ms", "--actuator", actuator, "--log", log.to_str().unwrap(),
-        "--", "sh", "-c", WORK, out.to_str().unwrap(),
+        "throttle",
+        "-q",
+        "--source",
+        "counters",
+        "--path",
+        device.path.to_str().unwrap(),
+        "--low",
+        "0",
+        "--high",
+        "10",
+        "--max",
+        "12",
+        "--interval",
+        "100ms",
+        "--actuator",
+        actuator,
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        WORK,
+        out.to_str().unwrap(),
     ];
     let mut child = iolens(&arguments).stderr(Stdio::piped()).spawn().unwrap();
     let holding = || fs::read_to_string(&log).is_ok_and(|t| t.lines().any(|l| l.contains("\"emergency\"")));
@@ -166,7 +202,12 @@ fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
                         if !freezer {
                             eprintln!("SKIP: no freezer here: signals only");
                         }
-                        kill_and_look(device, dir, t * 5 + i, if freezer && i % 2 == 0 { "freezer" } else { "signals" });
+                        kill_and_look(
+                            device,
+                            dir,
+                            t * 5 + i,
+                            if freezer && i % 2 == 0 { "freezer" } else { "signals" },
+                        );
                     }
                 })
             })

@@ -67,7 +67,8 @@ fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         let by_counters =
             json(&["util", "--json", "--interval", "500ms", "--source", "counters", "--path", node, "--path", node]);
-        let by_events = ebpf().map(|()| json(&["util", "--json", "--interval", "500ms", "--source", "ebpf", "--path", node]));
+        let by_events =
+            ebpf().map(|()| json(&["util", "--json", "--interval", "500ms", "--source", "ebpf", "--path", node]));
         stop.store(true, Ordering::Relaxed);
         let disk = &by_counters["paths"][0]["disks"][0];
         assert_eq!(disk["name"], device.name());

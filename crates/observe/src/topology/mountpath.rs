@@ -93,7 +93,8 @@ impl Resolver {
     }
 
     fn mount_of(&self, canonical: &Path, real: &Path) -> Option<&Mount> {
-        let exact = if self.root == Path::new("/") { mount_id(real).and_then(|id| self.mounts.by_id(id)) } else { None };
+        let exact =
+            if self.root == Path::new("/") { mount_id(real).and_then(|id| self.mounts.by_id(id)) } else { None };
         exact.or_else(|| self.mounts.of_path(canonical))
     }
 

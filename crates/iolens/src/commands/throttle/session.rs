@@ -51,7 +51,13 @@ impl Session {
     ///
     /// # Errors
     /// Signals cannot be caught.
-    pub fn new(plan: &ThrottlePlan, controller: Controller, meter: Meter, log: Option<File>, started: Started) -> Result<Session> {
+    pub fn new(
+        plan: &ThrottlePlan,
+        controller: Controller,
+        meter: Meter,
+        log: Option<File>,
+        started: Started,
+    ) -> Result<Session> {
         let now = Instant::now();
         Ok(Session {
             controller,
@@ -163,7 +169,8 @@ impl Session {
             .flat_map(|r| &r.disks)
             .max_by(|a, b| a.busy.busy_percent.unwrap_or(-1.0).total_cmp(&b.busy.busy_percent.unwrap_or(-1.0)));
         // One unknown disk makes the maximum unknown: it may be the busiest.
-        let busy_percent = readings.iter().map(|r| r.combined.map(|c| c.max_percent)).reduce(|a, b| Some(a?.max(b?))).flatten();
+        let busy_percent =
+            readings.iter().map(|r| r.combined.map(|c| c.max_percent)).reduce(|a, b| Some(a?.max(b?))).flatten();
         let seen = window.as_ref().filter(|w| !w.lossy && self.meter.events().is_some_and(|e| e.attributed()));
         let p99 = seen.and_then(|w| w.foreground.quantile(0.99).map(|ns| (ns, w.foreground.n())));
         let foreground_percent = seen.and_then(|w| w.foreground_percent());
@@ -216,9 +223,9 @@ impl Session {
     }
 
     fn summary(&self, took: Duration) -> Summary {
-        let moved = io_of_this_process().zip(self.own_io_before).map(|(now, before)| {
-            (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1))
-        });
+        let moved = io_of_this_process()
+            .zip(self.own_io_before)
+            .map(|(now, before)| (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)));
         Summary {
             took,
             held: self.started.duty.held(),

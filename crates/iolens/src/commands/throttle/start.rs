@@ -37,7 +37,8 @@ pub fn start(plan: &ThrottlePlan) -> Result<Started> {
     let actuator = choose(plan.actuator)?;
     // Where version 1 has the block controller, the I/O's control group is of that hierarchy.
     let blkio = Group::new(Hierarchy::V1Blkio).ok();
-    let mut guardian = Guardian::start().context("the guardian, which resumes the command if iolens dies, cannot be started")?;
+    let mut guardian =
+        Guardian::start().context("the guardian, which resumes the command if iolens dies, cannot be started")?;
     let groups: Vec<PathBuf> = actuator.group().into_iter().chain(&blkio).map(|g| g.dir().to_owned()).collect();
     for dir in &groups {
         guardian.watch_group(dir).context("the guardian has died")?;
@@ -56,7 +57,15 @@ pub fn start(plan: &ThrottlePlan) -> Result<Started> {
     let terminal_of = if own_terminal { terminal::hand_over(std::io::stdin(), leader) } else { None };
     let ids = actuator.group().into_iter().chain(&blkio).filter_map(Group::id);
     let background = Background::new(leader, ids);
-    Ok(Started { duty: DutyCycle::start(actuator, leader), guardian, background, child, leader, terminal_of, _blkio: blkio })
+    Ok(Started {
+        duty: DutyCycle::start(actuator, leader),
+        guardian,
+        background,
+        child,
+        leader,
+        terminal_of,
+        _blkio: blkio,
+    })
 }
 
 fn choose(choice: ActuatorChoice) -> Result<Actuator> {
