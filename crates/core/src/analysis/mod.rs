@@ -36,6 +36,7 @@ pub mod starvation;
 pub mod stats;
 pub mod timeline;
 pub mod trouble;
+pub mod utilisation;
 pub mod window;
 
 pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};

@@ -1,6 +1,7 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
 pub mod iostat;
+mod signal;
 mod units;
 
 use std::ffi::OsString;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -21,6 +23,12 @@ pub enum Plan {
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Iostat(IostatPlan),
+    Util(UtilPlan),
+    Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Guard,
+    #[command(hide = true)]
+    Enter(EnterPlan),
 }
 
 #[derive(Debug, Parser)]

@@ -8,6 +8,8 @@ pub mod record;
 mod report;
 pub mod report_html;
 mod source;
+mod throttle;
+mod util;
 mod window;
 mod zoom;
 
@@ -28,5 +30,9 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
+        Plan::Util(p) => util::run(&p),
+        Plan::Throttle(p) => throttle::run(&p),
+        Plan::Guard => throttle::guard(),
+        Plan::Enter(p) => throttle::enter(&p),
     }
 }

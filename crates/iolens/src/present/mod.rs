@@ -9,4 +9,6 @@ pub mod iostat;
 pub mod record_text;
 pub mod report_json;
 pub mod report_text;
+pub mod throttle_text;
+pub mod util;
 pub mod zoom;
