@@ -1,3 +1,7 @@
 //! See what your disks really did.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(iolens::run(std::env::args_os().collect()))
+}

@@ -1,1 +1,24 @@
 //! All arithmetic on more than one observation: a file per question, named by it.
+//!
+//! Every analysis is a streaming accumulator: `push` takes completed I/Os in the order of completion, `lost` takes what
+//! is missing, `finish` gives a plain struct. Memory grows with slots and devices, not with I/Os.
+//!
+//! Rules that all of them obey: windows are half-open; means are kept as (sum, count) and merged that way; what could
+//! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
+//! interval; an I/O belongs to the interval in which it completes.
+
+pub mod devices;
+pub mod findings;
+pub mod latencies;
+pub mod level;
+pub mod order;
+pub mod report;
+pub mod timeline;
+pub mod trouble;
+pub mod window;
+
+pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};
+pub use findings::{Finding, FindingKind, Severity};
+pub use latencies::{LOW_N, Latencies};
+pub use report::{Report, ReportBuilder};
+pub use window::Window;

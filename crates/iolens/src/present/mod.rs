@@ -1,1 +1,10 @@
 //! Pure renderers: results in, text out.
+
+pub mod demo_text;
+pub mod doctor_text;
+pub mod escape;
+pub mod fields;
+pub mod record_text;
+pub mod report_json;
+pub mod report_text;
+pub mod zoom;

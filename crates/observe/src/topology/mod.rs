@@ -4,6 +4,8 @@
 
 mod devices;
 mod host;
+mod process;
 
 pub use devices::{Lookup, Topology};
 pub use host::Host;
+pub use process::{boottime_ns, own_cost, wall_clock_ns};

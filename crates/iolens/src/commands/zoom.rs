@@ -1,0 +1,171 @@
+//! `iolens zoom`: time series of a recording at any step.
+
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::Result;
+use iolens_core::analysis::Window;
+use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::model::{Class, RecordingMeta};
+use iolens_core::store::{IoColumns, Recording};
+
+use super::{source, window};
+use crate::cli::{By, Format, ZoomPlan};
+use crate::present::report_json::device_name;
+use crate::present::zoom::{self, ZoomWriter};
+use crate::present::{demo_text, escape};
+
+/// Runs the command.
+///
+/// # Errors
+/// No recording, a window outside it, or more rows than anybody can want.
+pub fn run(plan: &ZoomPlan) -> Result<u8> {
+    let recording = source::open(&plan.recording)?;
+    let range = window::resolve(&recording, &plan.window)?;
+    let by = group_by(plan.by);
+    let timeline = TimelinePlan {
+        window: Window::new(range.start, range.end),
+        step_ns: plan.step,
+        by,
+        always: always(recording.meta(), by),
+        extended: plan.extended,
+    };
+    timeline.check()?;
+    say_source(recording.meta());
+    let mut writer = ZoomWriter::new(format(plan.format), by, plan.extended, plan.step);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    out.write_all(writer.begin().as_bytes())?;
+    let meta = recording.meta();
+    each_row(&recording, range, timeline, |row| {
+        Ok(out.write_all(writer.row(&row, &group_name(meta, row.key)).as_bytes())?)
+    })?;
+    out.write_all(writer.end().as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// Data goes to stdout; where it came from and what it cannot show, to stderr.
+fn say_source(meta: &RecordingMeta) {
+    if meta.source != iolens_core::model::Source::Ebpf {
+        eprintln!("iolens: source: {}", meta.source);
+        for limit in &meta.limits {
+            eprintln!("iolens: {}", escape::terminal(limit));
+        }
+    }
+}
+
+fn group_by(by: By) -> GroupBy {
+    match by {
+        By::All => GroupBy::All,
+        By::Device => GroupBy::Device,
+    }
+}
+
+fn format(format: Format) -> zoom::Format {
+    match format {
+        Format::Table => zoom::Format::Table,
+        Format::Csv => zoom::Format::Csv,
+        Format::Json => zoom::Format::Json,
+    }
+}
+
+/// Devices that get a row in every slot: all that can hold data.
+fn always(meta: &RecordingMeta, by: GroupBy) -> Vec<GroupKey> {
+    if by != GroupBy::Device {
+        return Vec::new();
+    }
+    let ids: BTreeSet<_> = meta.devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| d.id).collect();
+    ids.into_iter().map(GroupKey::Device).collect()
+}
+
+fn group_name(meta: &RecordingMeta, key: GroupKey) -> String {
+    match key {
+        GroupKey::Device(dev) => device_name(meta, dev),
+        _ => String::new(),
+    }
+}
+
+/// Calls `show` with every row of `plan`, as soon as it is complete.
+fn each_row(
+    recording: &Recording,
+    range: Range<i64>,
+    plan: TimelinePlan,
+    mut show: impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    // What was in flight in the window may complete after it; only the extended columns ask for that.
+    let (reach, columns) =
+        if plan.extended { (window::with_in_flight(&range), IoColumns::QUEUE) } else { (range.clone(), IoColumns::QUEUE) };
+    let mut timeline = Timeline::new(plan)?;
+    for l in recording.lost(range.clone())? {
+        timeline.lost(&l);
+    }
+    let mut reader = recording.ios(reach, columns);
+    while let Some(batch) = reader.next() {
+        reader.damage().iter().for_each(|l| timeline.lost(l));
+        for io in &batch? {
+            timeline.push(io)?;
+        }
+        while let Some(row) = timeline.next_row() {
+            show(row)?;
+        }
+    }
+    source::warn(reader.warnings());
+    timeline.finish(range.end)?;
+    while let Some(row) = timeline.next_row() {
+        show(row)?;
+    }
+    Ok(())
+}
+
+/// Rows on each side of the worst one that the demo shows.
+const AROUND: usize = 9;
+const FINE_NS: i64 = 10_000_000;
+const COARSE_NS: i64 = 1_000_000_000;
+
+/// The demo's end: the seconds beside the 10 ms around the worst moment.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn show_worst_moment(path: &Path) -> Result<()> {
+    let recording = source::open(path)?;
+    let range = 0..recording.end_ns();
+    let rows = |step_ns| -> Result<Vec<Row>> {
+        let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
+        let mut rows = Vec::new();
+        each_row(&recording, range.clone(), plan, |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    };
+    let (fine, coarse) = (rows(FINE_NS)?, rows(COARSE_NS)?);
+    let Some(worst) = worst(&fine) else {
+        println!("Nothing was written during the demo: no burst to show.");
+        return Ok(());
+    };
+    let around = &fine[worst.saturating_sub(AROUND)..(worst + AROUND + 1).min(fine.len())];
+    let worst = &fine[worst];
+    if let Some(second) = coarse.iter().find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns) {
+        print!("{}", demo_text::worst_moment(worst, second));
+    }
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(140, |w| usize::from(w.ws_col));
+    let seconds = ("Each second, as iostat 1 would show it:", &*table(&coarse, COARSE_NS));
+    let detail = ("Each 10 ms around the worst moment:", &*table(around, FINE_NS));
+    print!("{}", demo_text::side_by_side(seconds, detail, columns));
+    print!("{}", demo_text::try_next(path, worst));
+    Ok(())
+}
+
+/// The slot in which most was written.
+fn worst(rows: &[Row]) -> Option<usize> {
+    let written = |row: &Row| row.flows[Class::Write as usize].bytes;
+    (0..rows.len()).filter(|i| written(&rows[*i]) > 0).max_by_key(|i| written(&rows[*i]))
+}
+
+fn table(rows: &[Row], step_ns: i64) -> String {
+    let mut writer = ZoomWriter::new(zoom::Format::Table, GroupBy::All, false, step_ns);
+    let body: String = rows.iter().map(|row| writer.row(row, "")).collect();
+    writer.begin() + &body
+}

@@ -1,0 +1,7 @@
+//! The program from outside, on real devices where the machine allows it.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod crash;
+mod machine;
+mod record;

@@ -1,0 +1,208 @@
+//! `/proc/diskstats`: all devices and partitions in one read.
+
+use super::root::path_of;
+use super::{KernelFile, Root, parse_diskstats_line};
+use iolens_core::model::{DevId, DiskCounters};
+use rustix::io::Errno;
+use std::path::Path;
+
+/// What a row of `/proc/diskstats` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RowKind {
+    /// A whole disk, or a layer that acts as one (dm, md, loop): it has a directory in `/sys/block`.
+    Disk,
+    /// A partition; its I/O is in its disk's row too, so the two must never be added.
+    Partition,
+}
+
+/// The counters of one device or partition at one instant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiskRow {
+    /// Device number.
+    pub dev: DevId,
+    /// Kernel name, with `!` where the kernel's name has `/` (as sysfs does). Untrusted: escape it where it is shown.
+    pub name: Vec<u8>,
+    /// Disk or partition.
+    pub kind: RowKind,
+    /// How many fields the kernel printed (4, or 11 to 17).
+    pub fields: usize,
+    /// The counters.
+    pub counters: DiskCounters,
+}
+
+/// A reader of `/proc/diskstats` that keeps its descriptor and its rows: once the set of devices is stable, a read
+/// allocates nothing and makes one system call per page of text.
+#[derive(Debug)]
+pub struct DiskstatsReader {
+    root: Root,
+    file: KernelFile,
+    buffer: Vec<u8>,
+    rows: Vec<DiskRow>,
+    generation: u64,
+}
+
+impl DiskstatsReader {
+    /// Opens `/proc/diskstats` under `root` and reads it once.
+    ///
+    /// # Errors
+    /// What opening or reading it says.
+    pub fn open(root: &Root) -> Result<DiskstatsReader, Errno> {
+        let mut reader = DiskstatsReader::at(root, &root.path("/proc/diskstats"));
+        reader.read()?;
+        Ok(reader)
+    }
+
+    /// A reader of another file of the same form; it is opened by the first read. Whether a row is a disk is still
+    /// looked up in `/sys/block` under `root`.
+    pub fn at(root: &Root, path: &Path) -> DiskstatsReader {
+        let file = KernelFile::new(path);
+        DiskstatsReader { root: root.clone(), file, buffer: Vec::new(), rows: Vec::new(), generation: 0 }
+    }
+
+    /// Reads the file. Lines that are none of the kernel's are skipped.
+    ///
+    /// # Errors
+    /// What reading the file says.
+    pub fn read(&mut self) -> Result<&[DiskRow], Errno> {
+        let text = self.file.read(&mut self.buffer)?;
+        let mut n = 0;
+        let mut changed = false;
+        for line in text.split(|b| *b == b'\n') {
+            let Some(p) = parse_diskstats_line(line) else { continue };
+            let dev = DevId::new(p.major, p.minor);
+            match self.rows.get_mut(n).filter(|r| r.dev == dev && same_name(&r.name, p.name)) {
+                Some(row) => {
+                    row.fields = p.stat.fields;
+                    row.counters = p.stat.counters;
+                }
+                None => {
+                    changed = true;
+                    let name = sysfs_name(p.name);
+                    let kind = kind_of(&self.root, &name);
+                    let row = DiskRow { dev, name, kind, fields: p.stat.fields, counters: p.stat.counters };
+                    // What follows may be the old rows, shifted: they are looked at again, and renewed where they differ.
+                    match self.rows.get(n + 1) {
+                        Some(next) if next.dev == dev && next.name == row.name => {
+                            self.rows.remove(n);
+                            self.rows[n] = row;
+                        }
+                        _ => self.rows.insert(n, row),
+                    }
+                }
+            }
+            n += 1;
+        }
+        if n < self.rows.len() {
+            changed = true;
+            self.rows.truncate(n);
+        }
+        self.generation += u64::from(changed);
+        Ok(&self.rows)
+    }
+
+    /// What the last read found.
+    pub fn rows(&self) -> &[DiskRow] {
+        &self.rows
+    }
+
+    /// Grows by one whenever the set or the order of rows has changed.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+fn same_name(sysfs: &[u8], kernel: &[u8]) -> bool {
+    sysfs.len() == kernel.len() && sysfs.iter().zip(kernel).all(|(s, k)| s == k || (*k == b'/' && *s == b'!'))
+}
+
+/// A kernel name as sysfs spells it: `cciss/c0d0` is the directory `cciss!c0d0`.
+pub fn sysfs_name(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|b| if *b == b'/' { b'!' } else { *b }).collect()
+}
+
+fn kind_of(root: &Root, name: &[u8]) -> RowKind {
+    if root.exists(Path::new("/sys/block").join(path_of(name))) { RowKind::Disk } else { RowKind::Partition }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new(disks: &[&str]) -> Machine {
+            let m = Machine(tempfile::tempdir().expect("a directory"));
+            std::fs::create_dir_all(m.0.path().join("proc")).expect("made");
+            for d in disks {
+                std::fs::create_dir_all(m.0.path().join("sys/block").join(d)).expect("made");
+            }
+            m
+        }
+
+        fn stats(&self, text: &str) {
+            std::fs::write(self.0.path().join("proc/diskstats"), text).expect("written");
+        }
+
+        fn root(&self) -> Root {
+            Root::under(self.0.path())
+        }
+    }
+
+    fn names(rows: &[DiskRow]) -> Vec<String> {
+        rows.iter().map(|r| String::from_utf8_lossy(&r.name).into_owned()).collect()
+    }
+
+    #[test]
+    fn disks_and_partitions_are_told_apart() {
+        let m = Machine::new(&["sda", "cciss!c0d0"]);
+        m.stats(
+            "8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n8 1 sda1 1 2 3 4\nrubbish\n104 0 cciss/c0d0 1 2 3 4 5 6 7 8 9 10 11\n",
+        );
+        let reader = DiskstatsReader::open(&m.root()).expect("opened");
+        assert_eq!(names(reader.rows()), ["sda", "sda1", "cciss!c0d0"]);
+        let kinds: Vec<RowKind> = reader.rows().iter().map(|r| r.kind).collect();
+        assert_eq!(kinds, [RowKind::Disk, RowKind::Partition, RowKind::Disk]);
+        assert_eq!(reader.rows()[1].counters.read.sectors, 2);
+    }
+
+    #[test]
+    fn devices_come_and_go() {
+        let m = Machine::new(&["sda", "sdb", "sdc"]);
+        let line = |minor: u32, name: &str, n: u64| format!("8 {minor} {name} {n} 0 0 0 0 0 0 0 0 0 0\n");
+        m.stats(&(line(0, "sda", 1) + &line(16, "sdb", 1)));
+        let mut reader = DiskstatsReader::open(&m.root()).expect("opened");
+        let first = reader.generation();
+        reader.read().expect("read");
+        assert_eq!(reader.generation(), first, "nothing changed");
+        m.stats(&(line(16, "sdb", 7) + &line(32, "sdc", 9)));
+        let rows = reader.read().expect("read");
+        assert_eq!(names(rows), ["sdb", "sdc"]);
+        assert_eq!((rows[0].counters.read.ios, rows[1].counters.read.ios), (7, 9));
+        assert!(reader.generation() > first);
+        m.stats(&(line(0, "sda", 1) + &line(16, "sdb", 8) + &line(32, "sdc", 9)));
+        assert_eq!(names(reader.read().expect("read")), ["sda", "sdb", "sdc"]);
+        m.stats("");
+        assert!(reader.read().expect("read").is_empty());
+    }
+
+    #[test]
+    fn a_missing_file_is_an_error() {
+        assert_eq!(DiskstatsReader::open(&Machine::new(&[]).root()).err(), Some(Errno::NOENT));
+    }
+
+    proptest! {
+        #[test]
+        fn every_sequence_of_files_gives_its_own_rows(files in prop::collection::vec(prop::collection::vec((0u32..6, 0u64..9), 0..6), 1..6)) {
+            let m = Machine::new(&["d0", "d1", "d2"]);
+            m.stats("");
+            let mut reader = DiskstatsReader::open(&m.root()).expect("opened");
+            for file in files {
+                m.stats(&file.iter().map(|(d, n)| format!("9 {d} d{d} {n} 0 0 0 0 0 0 0 0 0 0\n")).collect::<String>());
+                let got: Vec<(u32, u64)> = reader.read().expect("read").iter().map(|r| (r.dev.minor(), r.counters.read.ios)).collect();
+                prop_assert_eq!(got, file);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Kernel files that are read again and again through one descriptor.
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Magic numbers of the file systems that the kernel makes up (`statfs(2)`).
+const PROC_SUPER_MAGIC: u64 = 0x9fa0;
+const SYSFS_MAGIC: u64 = 0x6265_6572;
+
+/// A page less the longest line of `/proc/diskstats` (a name of 32 bytes and 19 numbers), generously.
+const PAGE_LESS_A_RECORD: usize = 4096 - 512;
+
+/// A file of `/proc` or `/sys` (or of a copy of them), kept open between reads.
+///
+/// A read is one `pread` at offset 0, which makes the kernel print afresh. A descriptor whose device has gone
+/// (`ENODEV`) is opened again, so a device that is plugged again under the same name is found. On an ordinary file
+/// system the file may have been replaced by another of the same name; that is noticed too.
+#[derive(Debug)]
+pub struct KernelFile {
+    path: PathBuf,
+    fd: Option<OwnedFd>,
+    ordinary: bool,
+}
+
+impl KernelFile {
+    /// Names the file; it is opened by the first read.
+    pub fn new(path: impl Into<PathBuf>) -> KernelFile {
+        KernelFile { path: path.into(), fd: None, ordinary: false }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the whole file into `buffer` and returns how many bytes it has. `buffer` grows when the file is larger;
+    /// with a buffer that is large enough and a file of at most one page this is a single system call.
+    ///
+    /// # Errors
+    /// What `open` or `pread` say. Nothing is kept open after an error.
+    pub fn read<'a>(&mut self, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Errno> {
+        if self.ordinary && self.replaced() {
+            self.fd = None;
+        }
+        let n = match self.fill(buffer) {
+            Err(_) if self.fd.is_some() => {
+                self.fd = None;
+                self.fill(buffer)
+            }
+            other => other,
+        };
+        match n {
+            Ok(n) => Ok(&buffer[..n]),
+            Err(e) => {
+                self.fd = None;
+                Err(e)
+            }
+        }
+    }
+
+    fn replaced(&self) -> bool {
+        match &self.fd {
+            Some(fd) => rustix::fs::fstat(fd).is_ok_and(|s| s.st_nlink == 0),
+            None => false,
+        }
+    }
+
+    fn fill(&mut self, buffer: &mut Vec<u8>) -> Result<usize, Errno> {
+        if self.fd.is_none() {
+            self.open()?;
+        }
+        let Some(fd) = &self.fd else { return Err(Errno::BADF) };
+        if buffer.len() < 4096 {
+            buffer.resize(4096, 0);
+        }
+        let mut n = 0;
+        loop {
+            if n == buffer.len() {
+                buffer.resize(buffer.len() * 2, 0);
+            }
+            let room = buffer.len() - n;
+            let got = rustix::io::retry_on_intr(|| rustix::io::pread(fd, &mut buffer[n..], n as u64))?;
+            n += got;
+            // An ordinary file gives all it has. A `seq_file` gives the records that fit its page, so that one which
+            // leaves room for another record (372 bytes at most) has come to its end; this saves the last `pread`.
+            let ended =
+                if self.ordinary { got < room } else { got > 0 && got < PAGE_LESS_A_RECORD && buffer[n - 1] == b'\n' };
+            if got == 0 || ended {
+                return Ok(n);
+            }
+        }
+    }
+
+    fn open(&mut self) -> Result<(), Errno> {
+        let fd = rustix::fs::open(&self.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        self.ordinary = rustix::fs::fstatfs(&fd)
+            .map(|s| !matches!(s.f_type as u64, PROC_SUPER_MAGIC | SYSFS_MAGIC))
+            .unwrap_or(true);
+        self.fd = Some(fd);
+        Ok(())
+    }
+}
+
+/// Reads a small file once.
+///
+/// # Errors
+/// What `open` or `read` say.
+pub fn read_once(path: &Path) -> Result<Vec<u8>, Errno> {
+    let mut buffer = Vec::new();
+    let n = KernelFile::new(path).read(&mut buffer)?.len();
+    buffer.truncate(n);
+    Ok(buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sees_every_change_of_a_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stat");
+        std::fs::write(&path, "one").expect("written");
+        let (mut file, mut buffer) = (KernelFile::new(&path), Vec::new());
+        assert_eq!(file.read(&mut buffer), Ok(&b"one"[..]));
+        std::fs::write(&path, "second").expect("written in place");
+        assert_eq!(file.read(&mut buffer), Ok(&b"second"[..]));
+        let other = dir.path().join("new");
+        std::fs::write(&other, "third").expect("written");
+        std::fs::rename(&other, &path).expect("replaced");
+        assert_eq!(file.read(&mut buffer), Ok(&b"third"[..]));
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(file.read(&mut buffer), Err(Errno::NOENT));
+        std::fs::write(&path, "back").expect("written");
+        assert_eq!(file.read(&mut buffer), Ok(&b"back"[..]));
+    }
+
+    #[test]
+    fn large_files_are_read_whole() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("large");
+        let text = "0123456789".repeat(5000);
+        std::fs::write(&path, &text).expect("written");
+        assert_eq!(read_once(&path).expect("read"), text.as_bytes());
+    }
+
+    #[test]
+    fn a_directory_is_an_error() {
+        assert!(read_once(Path::new("/proc")).is_err());
+    }
+}

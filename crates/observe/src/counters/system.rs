@@ -1,0 +1,219 @@
+//! What `/proc` and `/sys` say of the machine as a whole: processor time, uptime, processors, names.
+
+use super::scan::Scanner;
+use super::{KernelFile, Root};
+use rustix::io::Errno;
+
+/// The `cpu ` line of `/proc/stat`: ticks since boot, summed over processors. Fields that an old kernel lacks are 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuTimes {
+    /// Time in user mode, guests included.
+    pub user: u64,
+    /// The same for niced processes.
+    pub nice: u64,
+    /// Time in the kernel, interrupts excluded.
+    pub system: u64,
+    /// Idle time.
+    pub idle: u64,
+    /// Idle while an I/O was outstanding.
+    pub iowait: u64,
+    /// Time in interrupt handlers.
+    pub irq: u64,
+    /// Time in soft interrupt handlers.
+    pub softirq: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+/// Names of the running system, as `uname(2)` has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SystemNames {
+    /// `Linux`.
+    pub sysname: Vec<u8>,
+    /// Host name.
+    pub nodename: Vec<u8>,
+    /// Kernel release.
+    pub release: Vec<u8>,
+    /// Architecture, e.g. `x86_64`.
+    pub machine: Vec<u8>,
+}
+
+/// The first `cpu ` line of `/proc/stat`; all zero if there is none.
+pub fn parse_cpu(stat: &[u8]) -> CpuTimes {
+    let Some(line) = stat.split(|b| *b == b'\n').find(|l| l.starts_with(b"cpu ")) else { return CpuTimes::default() };
+    let mut s = Scanner::new(&line[4..]);
+    let mut next = || s.number().unwrap_or(0);
+    CpuTimes {
+        user: next(),
+        nice: next(),
+        system: next(),
+        idle: next(),
+        iowait: next(),
+        irq: next(),
+        softirq: next(),
+        steal: next(),
+    }
+}
+
+/// The first number of `/proc/uptime` in hundredths of a second, from `SECONDS.HUNDREDTHS`; `None` if there is none.
+pub fn parse_uptime_cs(text: &[u8]) -> Option<u64> {
+    let mut s = Scanner::new(text);
+    let seconds = s.number()?;
+    let hundredths = s.rest().strip_prefix(b".").and_then(|r| Scanner::new(r).number()).unwrap_or(0);
+    Some(seconds.wrapping_mul(100).wrapping_add(hundredths))
+}
+
+/// Boot time in seconds since the Unix epoch, from the `btime` line of `/proc/stat`.
+pub fn parse_boot_time_s(stat: &[u8]) -> Option<i64> {
+    let line = stat.split(|b| *b == b'\n').find_map(|l| l.strip_prefix(b"btime "))?;
+    Scanner::new(line).number().and_then(|v| i64::try_from(v).ok())
+}
+
+/// How many processors the machine has: `cpuN` directories of `/sys/devices/system/cpu` (those that are off too), or,
+/// without any, the highest number of a `cpuN` line in `/proc/stat` plus one.
+///
+/// # Errors
+/// `/proc/stat` was needed and cannot be read.
+pub fn processors(root: &Root) -> Result<usize, Errno> {
+    const DIR: &str = "/sys/devices/system/cpu";
+    let names = root.names(DIR).unwrap_or_default();
+    let numbered = |n: &[u8]| n.strip_prefix(b"cpu").and_then(|r| r.first()).is_some_and(u8::is_ascii_digit);
+    let n = names
+        .iter()
+        .filter(|n| numbered(n))
+        .filter(|n| root.is_dir(std::path::Path::new(DIR).join(super::root::path_of(n))))
+        .count();
+    if n > 0 {
+        return Ok(n);
+    }
+    let stat = super::read_once(&root.path("/proc/stat"))?;
+    let highest = stat.split(|b| *b == b'\n').filter_map(|l| l.strip_prefix(b"cpu")).filter(|r| !r.starts_with(b" "));
+    Ok(highest.filter_map(|r| Scanner::new(r).number()).max().map_or(0, |m| m.saturating_add(1) as usize))
+}
+
+/// Names of the system: `uname(2)` for the machine itself, otherwise `/proc/sys/kernel/{ostype,hostname,osrelease,arch}`
+/// under the root; what is missing there is `uname`'s for a live prefix and `unknown` in a recorded sample.
+pub fn system_names(root: &Root) -> SystemNames {
+    let u = rustix::system::uname();
+    let of = |file: &str, own: &std::ffi::CStr| -> Vec<u8> {
+        let own = if root.is_recorded() { b"unknown".to_vec() } else { own.to_bytes().to_vec() };
+        if root.is_live() {
+            return own;
+        }
+        match super::read_once(&root.path(format!("/proc/sys/kernel/{file}"))) {
+            Ok(text) => text.split(|b| *b == b'\n').next().map(<[u8]>::to_vec).unwrap_or(own),
+            Err(_) => own,
+        }
+    };
+    SystemNames {
+        sysname: of("ostype", u.sysname()),
+        nodename: of("hostname", u.nodename()),
+        release: of("osrelease", u.release()),
+        machine: of("arch", u.machine()),
+    }
+}
+
+/// `/proc/stat` and `/proc/uptime` of one root, kept open.
+#[derive(Debug)]
+pub struct SystemFiles {
+    stat: KernelFile,
+    uptime: KernelFile,
+    buffer: Vec<u8>,
+}
+
+impl SystemFiles {
+    /// Names the files; they are opened by the first read.
+    pub fn new(root: &Root) -> SystemFiles {
+        SystemFiles {
+            stat: KernelFile::new(root.path("/proc/stat")),
+            uptime: KernelFile::new(root.path("/proc/uptime")),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Processor time since boot.
+    ///
+    /// # Errors
+    /// What reading `/proc/stat` says.
+    pub fn cpu(&mut self) -> Result<CpuTimes, Errno> {
+        Ok(parse_cpu(self.stat.read(&mut self.buffer)?))
+    }
+
+    /// Uptime in hundredths of a second. `None`: the file could be read and holds no number.
+    ///
+    /// # Errors
+    /// What reading `/proc/uptime` says.
+    pub fn uptime_cs(&mut self) -> Result<Option<u64>, Errno> {
+        Ok(parse_uptime_cs(self.uptime.read(&mut self.buffer)?))
+    }
+
+    /// Wall clock of a recorded sample, in seconds since the Unix epoch: the file `timestamp` of the root, else boot time
+    /// plus uptime. `None` if neither is there.
+    pub fn recorded_time_s(&mut self, root: &Root) -> Option<i64> {
+        let text = super::read_once(&root.path("/timestamp")).unwrap_or_default();
+        if let Some(t) = Scanner::new(&text).number() {
+            return Some(t as i64);
+        }
+        let boot = parse_boot_time_s(self.stat.read(&mut self.buffer).ok()?)?;
+        let up = self.uptime_cs().ok()??;
+        Some(boot.saturating_add((up / 100) as i64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn processor_line() {
+        let c = parse_cpu(b"cpu0 1 1 1 1\ncpu  10 2 3 40 5 6 7 8 9 10\n");
+        assert_eq!((c.user, c.idle, c.steal), (10, 40, 8));
+        assert_eq!(
+            parse_cpu(b"cpu  10 2 3 40\n"),
+            CpuTimes { user: 10, nice: 2, system: 3, idle: 40, ..CpuTimes::default() }
+        );
+        assert_eq!(parse_cpu(b""), CpuTimes::default());
+    }
+
+    #[test]
+    fn uptime_in_hundredths() {
+        assert_eq!(parse_uptime_cs(b"32940.53 12.00\n"), Some(3294053));
+        assert_eq!(parse_uptime_cs(b"7"), Some(700));
+        assert_eq!(parse_uptime_cs(b"x"), None);
+    }
+
+    #[test]
+    fn processors_are_directories_or_lines() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let cpu = dir.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(dir.path().join("proc")).expect("made");
+        std::fs::write(dir.path().join("proc/stat"), "cpu  1\ncpu0 1\ncpu7 1\nintr 3\n").expect("written");
+        let root = Root::recorded(dir.path());
+        assert_eq!(processors(&root), Ok(8));
+        for name in ["cpu0", "cpu1", "cpufreq", "cpuidle"] {
+            std::fs::create_dir_all(cpu.join(name)).expect("made");
+        }
+        std::fs::write(cpu.join("cpu2"), "").expect("a file is no processor");
+        assert_eq!(processors(&root), Ok(2));
+    }
+
+    #[test]
+    fn wall_clock_of_a_sample() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(dir.path().join("proc")).expect("made");
+        std::fs::write(dir.path().join("proc/stat"), "cpu  1\nbtime 1000000\n").expect("written");
+        std::fs::write(dir.path().join("proc/uptime"), "99.99 1.0\n").expect("written");
+        let root = Root::recorded(dir.path());
+        assert_eq!(SystemFiles::new(&root).recorded_time_s(&root), Some(1_000_099));
+        std::fs::write(dir.path().join("timestamp"), "1700000000\n").expect("written");
+        assert_eq!(SystemFiles::new(&root).recorded_time_s(&root), Some(1_700_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = (parse_cpu(&bytes), parse_uptime_cs(&bytes), parse_boot_time_s(&bytes));
+        }
+    }
+}
