@@ -7,8 +7,10 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod audit;
 pub mod devices;
 pub mod findings;
+pub mod imported;
 pub mod latencies;
 pub mod level;
 pub mod order;

@@ -1,5 +1,6 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+mod import;
 mod units;
 
 use std::ffi::OsString;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use import::ImportPlan;
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -15,6 +17,7 @@ pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
     Zoom(ZoomPlan),
+    Import(ImportPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
 }

@@ -2,11 +2,13 @@
 
 mod demo;
 mod doctor;
+mod import;
 pub mod record;
 mod report;
 mod source;
 mod window;
 mod zoom;
+mod zoom_rates;
 
 use anyhow::Result;
 
@@ -21,6 +23,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Record(p) => record::run(p),
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
+        Plan::Import(p) => import::run(&p),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
     }

@@ -94,6 +94,9 @@ fn each_row(
     plan: TimelinePlan,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    if let Some(rows) = super::zoom_rates::rows(recording, &plan, range.end)? {
+        return rows.into_iter().try_for_each(show);
+    }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
     let (reach, columns) =
         if plan.extended { (window::with_in_flight(&range), IoColumns::QUEUE) } else { (range.clone(), IoColumns::QUEUE) };

@@ -72,9 +72,11 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
 }
 
 fn of_line(line: &[u8]) -> Option<Kind> {
+    if super::rate_table::is_heading(line) {
+        return Some(Kind::RateTable);
+    }
     let first: Vec<&[u8]> = words(line).take(8).collect();
     match first.first()? {
-        &b"time" if first.get(1) == Some(&&b"r/s"[..]) => return Some(Kind::RateTable),
         w if w.starts_with(b"TIME(") && contains(line, b"LAT(ms)") => return Some(Kind::Biosnoop),
         &b"Device" | &b"Device:" | &b"avg-cpu:" => return Some(Kind::IostatText),
         &b"device" if contains(line, b"r/s") || contains(line, b"r/i") => return Some(Kind::SolarisIostat),
