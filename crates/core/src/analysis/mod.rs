@@ -7,14 +7,20 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod anova;
 pub mod audit;
+pub mod copies;
 pub mod devices;
+pub mod distributions;
 pub mod findings;
+pub mod identities;
 pub mod imported;
 pub mod latencies;
 pub mod level;
 pub mod order;
+pub mod poll;
 pub mod report;
+pub mod sweep;
 pub mod timeline;
 pub mod trouble;
 pub mod window;
