@@ -41,7 +41,10 @@ fn rooms_know_only_whom_they_may() {
         ("core/src/analysis", &["crate::store", "std::fs", "std::io::"]),
         ("core/src", &["std::thread", "std::process"]),
         ("observe/src", &["iolens_core::store", "iolens_core::analysis"]),
-        ("iolens/src/present", &["iolens_observe", "iolens_core::store", "crate::commands", "crate::cli", "crate::lab"]),
+        (
+            "iolens/src/present",
+            &["iolens_observe", "iolens_core::store", "crate::commands", "crate::cli", "crate::lab"],
+        ),
         ("iolens/src/cli", &["iolens_observe", "iolens_core::store", "iolens_core::analysis", "crate::commands"]),
         ("iolens/src/lab", &["crate::commands", "crate::cli", "crate::present"]),
         ("iolens/src/control", &["crate::commands", "crate::cli", "crate::present"]),

@@ -5,7 +5,8 @@
 //! before them: small chunks are sorted and merged into the tail of what is held, those that lie far back wait in a side
 //! list, and a two-way merge of starts and ends gives the edges.
 //!
-//! Invariant: edges leave in non-decreasing time, ends before starts at the same instant (spans are `[start, done)`).
+//! Invariant: edges leave in non-decreasing time, ends before starts at the same instant (spans are `[start, done)`);
+//! spans of no length leave as one.
 //! Memory: at most [`Hold::spans`] spans are held. Assumption: no I/O outlives so many completions or [`Hold::ns`]. If
 //! one does, its start is moved to where the sweep already is, and [`Clipped`] says how often and by how much: the
 //! error is counted, never silent.
@@ -50,8 +51,13 @@ impl Span {
 pub trait Sweep {
     /// An I/O begins.
     fn start(&mut self, span: &Span);
-    /// The I/O of `key` and `class` that began at `start_ns` (as swept) ends at `at_ns`.
+    /// One I/O of `key` and `class` ends at `at_ns`.
     fn done(&mut self, at_ns: i64, key: u32, class: Class);
+    /// An I/O begins and ends at the same instant: it takes no time, but it was there.
+    fn instant(&mut self, span: &Span) {
+        self.start(span);
+        self.done(span.done_ns, span.key, span.class);
+    }
 }
 
 /// How long spans are held back.
@@ -127,7 +133,9 @@ impl StartOrder {
     /// Takes the next completed span; may hand edges that have become certain to `sweep`.
     pub fn push(&mut self, mut span: Span, sweep: &mut impl Sweep) {
         self.clip(&mut span);
-        self.insert_end(End { at_ns: span.done_ns, key: span.key, class: span.class });
+        if span.start_ns < span.done_ns {
+            self.insert_end(End { at_ns: span.done_ns, key: span.key, class: span.class });
+        }
         self.chunk.push(span);
         if self.chunk.len() == CHUNK {
             self.merge_chunk();
@@ -155,7 +163,11 @@ impl StartOrder {
                 sweep.done(end.at_ns, end.key, end.class);
                 self.ends.pop_front();
             }
-            sweep.start(span);
+            if span.start_ns < span.done_ns {
+                sweep.start(span);
+            } else {
+                sweep.instant(span);
+            }
         }
         while let Some(end) = self.ends.front().filter(|e| e.at_ns < to_ns) {
             sweep.done(end.at_ns, end.key, end.class);
@@ -246,7 +258,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// (time, +1 or -1, key), as handed out.
+    /// (time, -1: ends, 0: begins and ends, 1: begins, key), as handed out.
     #[derive(Default)]
     struct Edges(Vec<(i64, i64, u32)>);
 
@@ -257,6 +269,14 @@ mod tests {
         fn done(&mut self, at_ns: i64, key: u32, _: Class) {
             self.0.push((at_ns, -1, key));
         }
+        fn instant(&mut self, s: &Span) {
+            self.0.push((s.start_ns, 0, s.key));
+        }
+    }
+
+    /// Ends come before whatever begins at the same instant.
+    fn in_order(a: &(i64, i64, u32), b: &(i64, i64, u32)) -> bool {
+        (a.0, a.1 >= 0) <= (b.0, b.1 >= 0)
     }
 
     fn span(start_ns: i64, done_ns: i64, key: u32) -> Span {
@@ -290,7 +310,7 @@ mod tests {
             .collect();
         let (edges, clipped) = swept(&spans, Hold::RECORDING);
         assert_eq!((edges.len(), clipped), (200_000, Clipped::default()));
-        assert!(edges.windows(2).all(|w| (w[0].0, w[0].1) <= (w[1].0, w[1].1)));
+        assert!(edges.windows(2).all(|w| in_order(&w[0], &w[1])));
         let mut starts: Vec<_> = edges.iter().filter(|e| e.1 == 1).map(|e| (e.2, e.0)).collect();
         starts.sort_unstable();
         assert!(starts.iter().zip(&spans).all(|(got, s)| got.1 == s.0));
@@ -301,10 +321,10 @@ mod tests {
         fn with_enough_patience_every_edge_comes_once_and_in_order(spans in spans()) {
             let (edges, clipped) = swept(&spans, Hold::RECORDING);
             prop_assert_eq!(clipped, Clipped::default());
-            prop_assert!(edges.windows(2).all(|w| (w[0].0, w[0].1) <= (w[1].0, w[1].1)));
+            prop_assert!(edges.windows(2).all(|w| in_order(&w[0], &w[1])));
             let mut got = edges.clone();
             let mut expected: Vec<_> = spans.iter().enumerate()
-                .flat_map(|(i, (s, d))| [(*s, 1, i as u32), (*d, -1, i as u32)]).collect();
+                .flat_map(|(i, (s, d))| if s == d { vec![(*s, 0, i as u32)] } else { vec![(*s, 1, i as u32), (*d, -1, i as u32)] }).collect();
             got.sort_unstable();
             expected.sort_unstable();
             prop_assert_eq!(got, expected);
@@ -314,7 +334,8 @@ mod tests {
         fn without_patience_order_still_holds_and_the_error_is_counted(spans in spans(), keep in 2usize..20, ns in 1i64..1000) {
             let (edges, clipped) = swept(&spans, Hold { spans: keep, ns });
             prop_assert!(edges.windows(2).all(|w| w[0].0 <= w[1].0));
-            prop_assert_eq!(edges.len(), 2 * spans.len());
+            prop_assert_eq!(edges.iter().filter(|e| e.1 >= 0).count(), spans.len());
+            prop_assert_eq!(edges.iter().map(|e| e.1).sum::<i64>(), 0);
             let area: i64 = edges.iter().map(|(t, d, _)| -t * d).sum();
             let true_area: i64 = spans.iter().map(|(s, d)| d - s).sum();
             prop_assert_eq!(area + clipped.ns, true_area, "what is missing is what was clipped");

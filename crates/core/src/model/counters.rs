@@ -53,3 +53,24 @@ pub struct CounterSample {
     /// What the kernel printed.
     pub counters: DiskCounters,
 }
+
+/// The `cpu ` line of `/proc/stat`: ticks since boot, summed over processors. Fields that an old kernel lacks are 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct CpuCounters {
+    /// Time in user mode, guests included.
+    pub user: u64,
+    /// The same for niced processes.
+    pub nice: u64,
+    /// Time in the kernel, interrupts excluded.
+    pub system: u64,
+    /// Idle time.
+    pub idle: u64,
+    /// Idle while an I/O was outstanding.
+    pub iowait: u64,
+    /// Time in interrupt handlers.
+    pub irq: u64,
+    /// Time in soft interrupt handlers.
+    pub softirq: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}

@@ -11,7 +11,7 @@ mod loss;
 mod rates;
 mod recording;
 
-pub use counters::{ClassCounters, CounterSample, DiskCounters, FlushCounters};
+pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use device::{DevId, Device, DeviceKind};
 pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};

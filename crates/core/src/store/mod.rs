@@ -17,8 +17,10 @@
 //! write or read recordings by other means.
 
 mod block;
+mod chunk;
 mod column;
 mod disk;
+mod encoding;
 mod error;
 mod frame;
 mod merge;

@@ -1,25 +1,21 @@
 //! Frames of a finished segment become one Parquet file: one row group, ordered by time, checksummed.
 //!
-//! The Parquet library writes no page checksums, so the file carries its own in the footer's key-value list:
-//! `iolens.chunk_crc32` holds one CRC-32 per column chunk, and `iolens.footer_crc32` one of the footer itself, taken
-//! with its own eight digits as zeros. Other readers ignore both.
+//! Pages carry Parquet's own checksums, which leave out their headers and the footer. So the footer's key-value list
+//! holds two more: `iolens.chunk_crc32`, one CRC-32 per column chunk, and `iolens.footer_crc32`, that of the footer
+//! itself, taken with its own eight digits as zeros. Other readers ignore both.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::column::writer::ColumnWriter;
-use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::ColumnPath;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
 
+use super::chunk::ChunkEncoder;
 use super::column::{Column, Ints, Texts};
 use super::frame::{BadFrame, FrameColumns};
-use super::schema::{ColumnDef, Kind, Layout, Table};
-use super::text;
+use super::schema::{Kind, Table};
 use super::wal::Frame;
 
 pub(crate) const CHUNK_CRC_KEY: &str = "iolens.chunk_crc32";
@@ -43,11 +39,13 @@ pub(crate) fn encode_file(table: Table, frames: &[Frame]) -> Result<Vec<u8>, Enc
         frames.iter().map(|f| FrameColumns::parse(&f.payload, f.rows as usize)).collect::<Result<_, _>>()?;
     let order = time_order(table, &frames)?;
     let mut writer = SerializedFileWriter::new(Vec::new(), table.parquet(), properties(table))?;
+    let schema = writer.schema_descr().columns().to_vec();
     let mut group = writer.next_row_group()?;
-    let mut column = 0;
-    while let Some(out) = group.next_column()? {
-        write_column(out, &table.columns()[column], gather(table, column, &frames, order.as_deref())?)?;
-        column += 1;
+    let (mut encoder, mut column) = (ChunkEncoder::new()?, Column::Absent);
+    for (i, (def, descr)) in table.columns().iter().zip(schema).enumerate() {
+        column = gather(table, i, &frames, order.as_deref(), column)?;
+        let (bytes, close) = encoder.encode(def, descr, &column)?;
+        group.append_column(&bytes, close)?;
     }
     group.close()?;
     writer.flush().map_err(ParquetError::from)?;
@@ -60,26 +58,11 @@ pub(crate) fn encode_file(table: Table, frames: &[Frame]) -> Result<Vec<u8>, Enc
 }
 
 fn properties(table: Table) -> WriterPropertiesPtr {
-    let mut builder = WriterProperties::builder()
+    let order = SortingColumn { column_idx: table.time_column() as i32, descending: false, nulls_first: false };
+    let builder = WriterProperties::builder()
         .set_created_by(format!("{CREATOR} {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
-        .set_data_page_row_count_limit(64 * 1024)
-        .set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: table.time_column() as i32,
-            descending: false,
-            nulls_first: false,
-        }]));
-    for def in table.columns() {
-        let path = ColumnPath::from(def.name);
-        builder = match def.layout {
-            Layout::Dictionary => builder.set_column_dictionary_enabled(path, true),
-            Layout::Delta => builder
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
-        };
-    }
+        .set_sorting_columns(Some(vec![order]));
     Arc::new(builder.build())
 }
 
@@ -97,8 +80,14 @@ fn time_order(table: Table, frames: &[FrameColumns<'_>]) -> Result<Option<Vec<u3
     Ok(Some(order))
 }
 
-/// One column of all frames, in time order.
-fn gather(table: Table, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u32]>) -> Result<Column, EncodeError> {
+/// One column of all frames, in time order, in the memory of the `last` one.
+fn gather(
+    table: Table,
+    i: usize,
+    frames: &[FrameColumns<'_>],
+    order: Option<&[u32]>,
+    last: Column,
+) -> Result<Column, EncodeError> {
     if table.columns()[i].kind == Kind::Text {
         let (mut texts, mut seen) = (Texts::default(), HashMap::new());
         for f in frames {
@@ -109,7 +98,12 @@ fn gather(table: Table, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u
         }
         return Ok(Column::Texts(texts));
     }
-    let mut ints = Ints::default();
+    let mut ints = match last {
+        Column::Ints(ints) | Column::Texts(Texts { index: ints, .. }) => ints,
+        Column::Absent => Ints::default(),
+    };
+    ints.values.clear();
+    ints.valid = None;
     for f in frames {
         f.ints(i, &mut ints)?;
     }
@@ -117,41 +111,6 @@ fn gather(table: Table, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u
         Some(order) => ints.permuted(order),
         None => ints,
     }))
-}
-
-fn write_column(mut out: SerializedColumnWriter<'_>, def: &ColumnDef, column: Column) -> Result<(), EncodeError> {
-    let index = match &column {
-        Column::Texts(t) => &t.index,
-        Column::Ints(c) => c,
-        Column::Absent => return Err(BadFrame.into()),
-    };
-    let known = |i: &usize| index.valid.as_ref().is_none_or(|v| v[*i]);
-    let levels: Option<Vec<i16>> = (!def.required).then(|| match &index.valid {
-        Some(valid) => valid.iter().map(|v| i16::from(*v)).collect(),
-        None => vec![1; index.len()],
-    });
-    let levels = levels.as_deref();
-    match (out.untyped(), &column) {
-        (ColumnWriter::Int32ColumnWriter(w), Column::Ints(c)) => {
-            let values: Vec<i32> = (0..c.len()).filter(known).map(|i| c.values[i] as i32).collect();
-            w.write_batch(&values, levels, None)?;
-        }
-        (ColumnWriter::Int64ColumnWriter(w), Column::Ints(c)) if c.valid.is_none() => {
-            w.write_batch(&c.values, levels, None)?;
-        }
-        (ColumnWriter::Int64ColumnWriter(w), Column::Ints(c)) => {
-            let values: Vec<i64> = (0..c.len()).filter(known).map(|i| c.values[i]).collect();
-            w.write_batch(&values, levels, None)?;
-        }
-        (ColumnWriter::ByteArrayColumnWriter(w), Column::Texts(t)) => {
-            let words: Vec<ByteArray> = t.dictionary.iter().map(|d| ByteArray::from(text::escape(d))).collect();
-            let values: Vec<ByteArray> =
-                (0..t.index.len()).filter(known).map(|i| words[t.index.values[i] as usize].clone()).collect();
-            w.write_batch(&values, levels, None)?;
-        }
-        _ => return Err(BadFrame.into()),
-    }
-    Ok(out.close()?)
 }
 
 fn chunk_crcs(writer: &SerializedFileWriter<Vec<u8>>) -> String {

@@ -24,13 +24,15 @@ pub(crate) enum Kind {
     Text,
 }
 
-/// How the writer lays a column out; readers take any encoding.
+/// What the writer expects of a column's values; readers take any encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// DELTA_BINARY_PACKED.
-    Delta,
-    /// Dictionary.
-    Dictionary,
+    /// Growing: deltas.
+    Time,
+    /// Few different values: a dictionary, unless there are too many after all.
+    Few,
+    /// Many different values.
+    Many,
 }
 
 /// One column.
@@ -52,62 +54,61 @@ const fn optional(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
 }
 
 use Kind::{I32, I64, Text};
-use Layout::{Delta, Dictionary};
+use Layout::{Few, Many, Time};
 
 const IO: &[ColumnDef] = &[
-    required("done_ns", I64, Delta),
-    required("dev", I32, Dictionary),
-    required("op", I32, Dictionary),
-    required("bytes", I64, Dictionary),
-    optional("queue_ns", I64, Delta),
-    required("device_ns", I64, Delta),
-    optional("sector", I64, Delta),
-    optional("flags", I32, Dictionary),
-    optional("error", I32, Dictionary),
-    optional("merges", I32, Dictionary),
-    optional("tgid", I32, Dictionary),
-    optional("comm", Text, Dictionary),
-    optional("cgroup", I64, Dictionary),
-    optional("ino", I64, Dictionary),
-    optional("fs_dev", I32, Dictionary),
-    optional("origin", I32, Dictionary),
+    required("done_ns", I64, Time),
+    required("dev", I32, Few),
+    required("op", I32, Few),
+    required("bytes", I64, Few),
+    optional("queue_ns", I64, Many),
+    required("device_ns", I64, Many),
+    optional("sector", I64, Many),
+    optional("flags", I32, Few),
+    optional("error", I32, Few),
+    optional("merges", I32, Few),
+    optional("tgid", I32, Few),
+    optional("comm", Text, Few),
+    optional("cgroup", I64, Few),
+    optional("ino", I64, Few),
+    optional("fs_dev", I32, Few),
+    optional("origin", I32, Few),
 ];
 
 const COUNTERS: &[ColumnDef] = &[
-    required("at_ns", I64, Delta),
-    required("dev", I32, Dictionary),
-    required("read_ios", I64, Delta),
-    required("read_merges", I64, Delta),
-    required("read_sectors", I64, Delta),
-    required("read_ticks_ms", I64, Delta),
-    required("write_ios", I64, Delta),
-    required("write_merges", I64, Delta),
-    required("write_sectors", I64, Delta),
-    required("write_ticks_ms", I64, Delta),
-    required("in_flight", I64, Delta),
-    required("io_ticks_ms", I64, Delta),
-    required("time_in_queue_ms", I64, Delta),
-    optional("discard_ios", I64, Delta),
-    optional("discard_merges", I64, Delta),
-    optional("discard_sectors", I64, Delta),
-    optional("discard_ticks_ms", I64, Delta),
-    optional("flush_ios", I64, Delta),
-    optional("flush_ticks_ms", I64, Delta),
+    required("at_ns", I64, Time),
+    required("dev", I32, Few),
+    required("read_ios", I64, Many),
+    required("read_merges", I64, Many),
+    required("read_sectors", I64, Many),
+    required("read_ticks_ms", I64, Many),
+    required("write_ios", I64, Many),
+    required("write_merges", I64, Many),
+    required("write_sectors", I64, Many),
+    required("write_ticks_ms", I64, Many),
+    required("in_flight", I64, Many),
+    required("io_ticks_ms", I64, Many),
+    required("time_in_queue_ms", I64, Many),
+    optional("discard_ios", I64, Many),
+    optional("discard_merges", I64, Many),
+    optional("discard_sectors", I64, Many),
+    optional("discard_ticks_ms", I64, Many),
+    optional("flush_ios", I64, Many),
+    optional("flush_ticks_ms", I64, Many),
 ];
 
 const LOST: &[ColumnDef] = &[
-    required("from_ns", I64, Delta),
-    required("to_ns", I64, Delta),
-    required("reason", Text, Dictionary),
-    optional("dev", I32, Dictionary),
-    optional("class", Text, Dictionary),
-    optional("ios", I64, Delta),
-    optional("bytes", I64, Delta),
-    optional("merges", I64, Delta),
+    required("from_ns", I64, Time),
+    required("to_ns", I64, Time),
+    required("reason", Text, Few),
+    optional("dev", I32, Few),
+    optional("class", Text, Few),
+    optional("ios", I64, Many),
+    optional("bytes", I64, Many),
+    optional("merges", I64, Many),
 ];
 
-const MARKS: &[ColumnDef] =
-    &[required("at_ns", I64, Delta), required("kind", Text, Dictionary), required("text", Text, Dictionary)];
+const MARKS: &[ColumnDef] = &[required("at_ns", I64, Time), required("kind", Text, Few), required("text", Text, Few)];
 
 impl Table {
     pub const ALL: [Table; 4] = [Table::Io, Table::Counters, Table::Lost, Table::Marks];

@@ -1,6 +1,7 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
 mod import;
+pub mod iostat;
 mod units;
 
 use std::ffi::OsString;
@@ -13,6 +14,7 @@ pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // a comment on a variant would become its help instead of that of the arguments
 pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
@@ -20,6 +22,7 @@ pub enum Plan {
     Import(ImportPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Iostat(IostatPlan),
 }
 
 #[derive(Debug, Parser)]
@@ -112,6 +115,7 @@ pub struct ReportPlan {
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
 }
 
@@ -141,8 +145,9 @@ pub struct ZoomPlan {
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
     pub step: i64,
     #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
-    /// One row for all, or one per device
+    /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
     /// How to print
@@ -160,6 +165,12 @@ pub enum By {
     All,
     /// Each device
     Device,
+    /// Each submitting process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each file
+    File,
 }
 
 /// How rows are printed.
@@ -194,6 +205,17 @@ pub struct DemoPlan {
     pub dir: PathBuf,
 }
 
+/// Drop-in for sysstat's iostat: same options, same output (see docs/iostat.md)
+///
+/// Its words follow iostat's own grammar, not that of the other commands: it is taken before this parser sees them.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct IostatPlan {
+    /// Options, devices, interval and count as for iostat
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    pub words: Vec<OsString>,
+}
+
 /// Parses a whole command line, the program's name first.
 ///
 /// # Errors
@@ -219,7 +241,9 @@ mod tests {
 
     #[test]
     fn a_command_after_two_dashes_is_kept_word_by_word() {
-        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else { panic!() };
+        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else {
+            panic!()
+        };
         assert_eq!(p.for_ns, Some(2_000_000_000));
         assert_eq!(p.devices, ["sda"]);
         assert_eq!(p.command, ["fio", "--name=x", "-d"]);
@@ -227,7 +251,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for line in ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"] {
+        for line in
+            ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"]
+        {
             assert!(parse(words(line)).is_err(), "{line}");
         }
     }

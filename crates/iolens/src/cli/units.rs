@@ -68,17 +68,18 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
     if let Ok(t) = s.parse::<Timestamp>() {
         return Ok(Instant::Wall(t));
     }
-    if let Ok(t) = s.parse::<jiff::civil::DateTime>() {
-        if let Ok(z) = t.to_zoned(jiff::tz::TimeZone::system()) {
-            return Ok(Instant::Wall(z.timestamp()));
-        }
+    if let Ok(t) = s.parse::<jiff::civil::DateTime>()
+        && let Ok(z) = t.to_zoned(jiff::tz::TimeZone::system())
+    {
+        return Ok(Instant::Wall(z.timestamp()));
     }
-    if s.contains("ago") {
-        if let Some(t) = s.parse::<jiff::Span>().ok().and_then(|span| Zoned::now().checked_add(span).ok()) {
-            return Ok(Instant::Wall(t.timestamp()));
-        }
+    if s.contains("ago")
+        && let Some(t) = s.parse::<jiff::Span>().ok().and_then(|span| Zoned::now().checked_add(span).ok())
+    {
+        return Ok(Instant::Wall(t.timestamp()));
     }
-    Err("seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\") is wanted".to_owned())
+    Err("seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\") is wanted"
+        .to_owned())
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
     let Some(given) = &plan.output else {
         let own = PathBuf::from(DEFAULT_OUTPUT);
         if own.join("meta.json").is_file() {
-            std::fs::remove_dir_all(&own).with_context(|| format!("the last demo in {DEFAULT_OUTPUT} cannot be removed"))?;
+            std::fs::remove_dir_all(&own)
+                .with_context(|| format!("the last demo in {DEFAULT_OUTPUT} cannot be removed"))?;
         }
         return Ok(own);
     };

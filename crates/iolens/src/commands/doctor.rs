@@ -17,7 +17,8 @@ use crate::present::doctor_text::{self, Check};
 /// stdout is gone.
 pub fn run(plan: &DoctorPlan) -> Result<u8> {
     let tracing = capabilities();
-    let mut checks = vec![kernel(&tracing), btf(&tracing), privileges(&tracing), tracepoints(&tracing), programs(&tracing)];
+    let mut checks =
+        vec![kernel(&tracing), btf(&tracing), privileges(&tracing), tracepoints(&tracing), programs(&tracing)];
     checks.extend([counters(), devices(), helper("fio", "experiments with a known load"), room()]);
     let text = if plan.json { doctor_text::json(&checks) } else { doctor_text::text(&checks) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
@@ -36,7 +37,11 @@ fn btf(t: &Capabilities) -> Check {
     if t.btf {
         Check::good("type information", "/sys/kernel/btf/vmlinux".to_owned())
     } else {
-        Check::bad("type information", "/sys/kernel/btf/vmlinux cannot be read", "use a kernel with CONFIG_DEBUG_INFO_BTF=y")
+        Check::bad(
+            "type information",
+            "/sys/kernel/btf/vmlinux cannot be read",
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
+        )
     }
 }
 
@@ -57,7 +62,10 @@ fn tracepoints(t: &Capabilities) -> Check {
     } else if missing.is_empty() {
         Check::good("tracepoints", "all that are used are there".to_owned())
     } else if missing == ["block_io_start"] {
-        Check::good("tracepoints", "block_io_start is missing (before Linux 6.5): starts are taken from the request".to_owned())
+        Check::good(
+            "tracepoints",
+            "block_io_start is missing (before Linux 6.5): starts are taken from the request".to_owned(),
+        )
     } else {
         Check::bad("tracepoints", &format!("missing: {}", missing.join(", ")), "record with --source counters")
     }

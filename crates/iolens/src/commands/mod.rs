@@ -3,6 +3,7 @@
 mod demo;
 mod doctor;
 mod import;
+pub mod iostat;
 pub mod record;
 mod report;
 mod source;
@@ -26,5 +27,6 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Import(p) => import::run(&p),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
     }
 }

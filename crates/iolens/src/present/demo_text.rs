@@ -32,7 +32,9 @@ pub fn load_done(reads: u64, flushes: u64, written_bytes: u64) -> String {
 /// The sentence above the tables: what the worst slot shows and what the second around it says.
 pub fn worst_moment(worst: &Row, second: &Row) -> String {
     let mib = |row: &Row| row.kib_per_s(Class::Write) / 1024.0;
-    let read_ms = |row: &Row| row.mean_us(Class::Read).map_or("no read done".to_owned(), |us| format!("reads took {:.1} ms", us / 1e3));
+    let read_ms = |row: &Row| {
+        row.mean_us(Class::Read).map_or("no read done".to_owned(), |us| format!("reads took {:.1} ms", us / 1e3))
+    };
     format!(
         "The worst {:.0} ms, up to {:.2} s: {:.0} MiB/s written, {}.\nThe second around it, as iostat shows it: {:.0} MiB/s written, {}.\n\n",
         worst.seconds() * 1e3,
@@ -69,14 +71,19 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
 pub fn try_next(path: &Path, worst: &Row) -> String {
     let r = shell_word(path);
     let (from, to) = ((worst.from_ns as f64 / 1e9 - 0.05).max(0.0), worst.to_ns as f64 / 1e9 + 0.05);
-    format!(
-        "\nTry next:\n  iolens zoom {r} --step 1ms --from {from:.2} --to {to:.2} -x    the same moment, millisecond by millisecond\n  \
-         iolens report {r}{:pad$}    each device in numbers\n  iolens record -- COMMAND{:pad2$}    what a program of yours does\n",
-        "",
-        "",
-        pad = 31,
-        pad2 = 24 + r.len().saturating_sub(1),
-    )
+    let lines = [
+        (
+            format!("iolens zoom {r} --step 1ms --from {from:.2} --to {to:.2} -x"),
+            "the same moment, millisecond by millisecond",
+        ),
+        (format!("iolens report {r}"), "each device in numbers"),
+        ("iolens record -- COMMAND".to_owned(), "what a program of yours does"),
+    ];
+    let width = lines.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    lines.iter().fold("\nTry next:\n".to_owned(), |mut out, (command, what)| {
+        let _ = writeln!(out, "  {command:width$}    {what}");
+        out
+    })
 }
 
 #[cfg(test)]

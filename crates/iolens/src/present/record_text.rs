@@ -8,9 +8,7 @@ use iolens_core::model::{RecorderCost, Source};
 
 /// What a finished recording amounts to.
 #[derive(Debug, Clone)]
-pub struct RecordSummary<'a> {
-    /// The directory.
-    pub path: &'a Path,
+pub struct RecordSummary {
     /// Where the observations came from.
     pub source: Source,
     /// Length in nanoseconds.
@@ -47,7 +45,7 @@ pub fn progress(at_ns: i64, ios_per_s: f64, ios: i64, lost: i64, disk_bytes: u64
     format!(
         "{:>7.1} s  {:>9} I/O/s  {} I/Os  {} lost  {} on disk{full}",
         at_ns as f64 / 1e9,
-        HumanCount(ios_per_s.max(0.0) as u64),
+        HumanCount(ios_per_s.max(0.0) as u64).to_string(),
         HumanCount(ios.max(0) as u64),
         HumanCount(lost.max(0) as u64),
         BinaryBytes(disk_bytes),
@@ -55,7 +53,7 @@ pub fn progress(at_ns: i64, ios_per_s: f64, ios: i64, lost: i64, disk_bytes: u64
 }
 
 /// The lines after it.
-pub fn summary(s: &RecordSummary<'_>) -> String {
+pub fn summary(s: &RecordSummary) -> String {
     let mut out = String::new();
     let seconds = s.duration_ns as f64 / 1e9;
     let _ = write!(out, "{:.1} s recorded from {}: ", seconds, s.source);
@@ -79,15 +77,24 @@ pub fn summary(s: &RecordSummary<'_>) -> String {
     if let Some(rss) = s.cost.max_rss_bytes {
         let _ = write!(out, " and {} of memory at most", BinaryBytes(rss));
     }
-    let _ = write!(out, "\n\n  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n", shell_word(s.path));
+    out.push('\n');
     out
+}
+
+/// What to do with a recording.
+pub fn hints(path: &Path) -> String {
+    format!("\n  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n", shell_word(path))
 }
 
 /// `path` as a shell would need it typed.
 pub fn shell_word(path: &Path) -> String {
     let text = path.to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "-_./+,=:@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) { text.into_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 #[cfg(test)]
@@ -97,7 +104,6 @@ mod tests {
     #[test]
     fn the_summary_says_what_was_recorded_lost_and_what_it_cost() {
         let s = RecordSummary {
-            path: Path::new("a b.iolens"),
             source: Source::Ebpf,
             duration_ns: 10_000_000_000,
             ios: 12_345,
@@ -109,16 +115,26 @@ mod tests {
         assert_eq!(
             summary(&s),
             "10.0 s recorded from ebpf: 12,345 I/Os, 2 lost, 1 already in flight at the start\n\
-             120.56 KiB on disk (10.0 bytes per I/O); the recorder used 0.50 % of one CPU and 20.00 MiB of memory at most\n\n  \
-             iolens report 'a b.iolens'\n  iolens zoom 'a b.iolens' --step 10ms -x\n"
+             120.56 KiB on disk (10.0 bytes per I/O); the recorder used 0.50 % of one CPU and 20.00 MiB of memory at most\n"
         );
-        let none = RecordSummary { ios: 0, lost: 0, censored: 0, source: Source::Counters, cost: RecorderCost::default(), ..s };
+        assert!(hints(Path::new("a b.iolens")).contains("iolens report 'a b.iolens'\n"));
+        let none = RecordSummary {
+            ios: 0,
+            lost: 0,
+            censored: 0,
+            source: Source::Counters,
+            cost: RecorderCost::default(),
+            ..s
+        };
         assert!(summary(&none).starts_with("10.0 s recorded from counters: counters only, no single I/O\n"));
     }
 
     #[test]
     fn progress_tells_of_a_full_disk() {
         let line = progress(61_500_000_000, 234_000.4, 1_000_000, 3, 10 << 20, true);
-        assert_eq!(line, "   61.5 s    234,000 I/O/s  1,000,000 I/Os  3 lost  10.00 MiB on disk  DISK FULL: counting only");
+        assert_eq!(
+            line,
+            "   61.5 s    234,000 I/O/s  1,000,000 I/Os  3 lost  10.00 MiB on disk  DISK FULL: counting only"
+        );
     }
 }

@@ -45,8 +45,8 @@ fn reading_commands_refuse_what_is_no_recording() {
     file_with(dir.path(), "file", b"not a recording");
     for command in ["report", "zoom"] {
         refused(dir.path(), &format!("{command} DIR/absent"), &["absent"]);
-        refused(dir.path(), &format!("{command} DIR/empty"), &["empty", "no recording"]);
-        refused(dir.path(), &format!("{command} DIR/file"), &["file", "no recording"]);
+        refused(dir.path(), &format!("{command} DIR/empty"), &["empty", "not a recording"]);
+        refused(dir.path(), &format!("{command} DIR/file"), &["file", "not a recording"]);
     }
     let future = dir.path().join("future");
     fs::create_dir(&future).unwrap();
@@ -56,7 +56,9 @@ fn reading_commands_refuse_what_is_no_recording() {
 
 #[test]
 fn usage_errors_exit_with_two() {
-    for line in ["zoom", "nosuchcommand", "zoom x --step 0", "zoom x --step 10", "record --for yesterday", "record --keep much"] {
+    for line in
+        ["zoom", "nosuchcommand", "zoom x --step 0", "zoom x --step 10", "record --for yesterday", "record --keep much"]
+    {
         let out = run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(out.status.code(), Some(2), "{line}: {}", scene(&out));
         assert!(out.stdout.is_empty(), "{line}: {}", scene(&out));

@@ -72,7 +72,10 @@ impl LoopDevice {
             }
             (made, out) => {
                 std::fs::remove_file(&backing).ok();
-                eprintln!("SKIP: no loop device: {made:?} {:?}", out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()));
+                eprintln!(
+                    "SKIP: no loop device: {made:?} {:?}",
+                    out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned())
+                );
                 None
             }
         }
@@ -144,6 +147,15 @@ pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> 
         n += 1;
     }
     n
+}
+
+/// Sets its flag when dropped, so that a test that fails does not leave its load running.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A file with this content, for commands that want one.

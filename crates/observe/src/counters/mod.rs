@@ -7,20 +7,24 @@
 //!
 //! No input makes these readers panic: what cannot be parsed is skipped, what cannot be read is an error or absent.
 
+mod clock;
 mod diskstats;
 mod file;
+mod names;
 mod pace;
+pub mod process;
 mod root;
 mod sampler;
 mod scan;
+pub mod snapshot;
 mod system;
 
+pub use clock::{LocalTime, Locale, unix_time_s};
 pub use diskstats::{DiskRow, DiskstatsReader, RowKind, sysfs_name};
 pub use file::{KernelFile, read_once};
+pub use names::{MAPPER_DIR, PersistentNames, device_mapper_major, mapper_name, mapper_target};
 pub use pace::{Pace, Wake, monotonic_ns};
 pub use root::Root;
 pub use sampler::{Sample, Sampler, device_number};
 pub use scan::{ParsedLine, ParsedStat, parse_diskstats_line, parse_stat};
-pub use system::{
-    CpuTimes, SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors, system_names,
-};
+pub use system::{SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors, system_names};

@@ -2,28 +2,8 @@
 
 use super::scan::Scanner;
 use super::{KernelFile, Root};
+use iolens_core::model::CpuCounters;
 use rustix::io::Errno;
-
-/// The `cpu ` line of `/proc/stat`: ticks since boot, summed over processors. Fields that an old kernel lacks are 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CpuTimes {
-    /// Time in user mode, guests included.
-    pub user: u64,
-    /// The same for niced processes.
-    pub nice: u64,
-    /// Time in the kernel, interrupts excluded.
-    pub system: u64,
-    /// Idle time.
-    pub idle: u64,
-    /// Idle while an I/O was outstanding.
-    pub iowait: u64,
-    /// Time in interrupt handlers.
-    pub irq: u64,
-    /// Time in soft interrupt handlers.
-    pub softirq: u64,
-    /// Taken by the hypervisor.
-    pub steal: u64,
-}
 
 /// Names of the running system, as `uname(2)` has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -39,11 +19,13 @@ pub struct SystemNames {
 }
 
 /// The first `cpu ` line of `/proc/stat`; all zero if there is none.
-pub fn parse_cpu(stat: &[u8]) -> CpuTimes {
-    let Some(line) = stat.split(|b| *b == b'\n').find(|l| l.starts_with(b"cpu ")) else { return CpuTimes::default() };
+pub fn parse_cpu(stat: &[u8]) -> CpuCounters {
+    let Some(line) = stat.split(|b| *b == b'\n').find(|l| l.starts_with(b"cpu ")) else {
+        return CpuCounters::default();
+    };
     let mut s = Scanner::new(&line[4..]);
     let mut next = || s.number().unwrap_or(0);
-    CpuTimes {
+    CpuCounters {
         user: next(),
         nice: next(),
         system: next(),
@@ -135,7 +117,7 @@ impl SystemFiles {
     ///
     /// # Errors
     /// What reading `/proc/stat` says.
-    pub fn cpu(&mut self) -> Result<CpuTimes, Errno> {
+    pub fn cpu(&mut self) -> Result<CpuCounters, Errno> {
         Ok(parse_cpu(self.stat.read(&mut self.buffer)?))
     }
 
@@ -171,9 +153,9 @@ mod tests {
         assert_eq!((c.user, c.idle, c.steal), (10, 40, 8));
         assert_eq!(
             parse_cpu(b"cpu  10 2 3 40\n"),
-            CpuTimes { user: 10, nice: 2, system: 3, idle: 40, ..CpuTimes::default() }
+            CpuCounters { user: 10, nice: 2, system: 3, idle: 40, ..CpuCounters::default() }
         );
-        assert_eq!(parse_cpu(b""), CpuTimes::default());
+        assert_eq!(parse_cpu(b""), CpuCounters::default());
     }
 
     #[test]

@@ -25,19 +25,13 @@ impl RecordedChild {
     /// # Errors
     /// It is not there or may not be run.
     pub fn start(command: &[OsString]) -> Result<RecordedChild, CannotStart> {
-        let (name, arguments) = command.split_first().ok_or_else(|| CannotStart {
-            exit_code: 2,
-            message: "no command after --".to_owned(),
-        })?;
+        let (name, arguments) = command
+            .split_first()
+            .ok_or_else(|| CannotStart { exit_code: 2, message: "no command after --".to_owned() })?;
         Command::new(name).args(arguments).spawn().map(RecordedChild).map_err(|e| CannotStart {
             exit_code: if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
             message: format!("{}: cannot be started: {e}", name.to_string_lossy()),
         })
-    }
-
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.0.id()
     }
 
     /// Its exit code if it has ended: 128 + the signal's number if a signal ended it, as shells say it.
@@ -47,9 +41,9 @@ impl RecordedChild {
 
     /// Passes a signal on to it.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended this very moment: then nobody needs the signal.
-        if let Some(pid) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
-            drop(kill_process(pid, signal));
+        if let Err(e) = kill_process(Pid::from_child(&self.0), signal) {
+            // It may have ended this very moment: then nobody needs the signal.
+            debug_assert_eq!(e, rustix::io::Errno::SRCH);
         }
     }
 }

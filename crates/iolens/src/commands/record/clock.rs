@@ -18,10 +18,7 @@ impl ClockWatch {
     /// Begins with the clocks as they are now.
     pub fn start() -> ClockWatch {
         let monotonic = monotonic_ns();
-        ClockWatch {
-            wall_minus_monotonic_ns: wall_clock_ns() - monotonic,
-            suspended_ns: boottime_ns() - monotonic,
-        }
+        ClockWatch { wall_minus_monotonic_ns: wall_clock_ns() - monotonic, suspended_ns: boottime_ns() - monotonic }
     }
 
     /// Marks for what has happened to the clocks since the last call; `at_ns` is the recording's time now.

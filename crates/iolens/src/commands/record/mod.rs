@@ -57,7 +57,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     let code = watch(&mut session, child, &plan, &signals)?;
     let outcome = session.finish()?;
     if !plan.quiet {
-        print!("{}", record_text::summary(&outcome.summary()));
+        print!("{}{}", record_text::summary(&outcome.summary()), record_text::hints(&outcome.path));
     }
     Ok(code)
 }

@@ -122,7 +122,7 @@ impl Pipeline {
 
     /// What the writer has written so far.
     pub fn status(&self) -> WriterStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until everything is written and the recording is closed.
@@ -251,7 +251,7 @@ mod tests {
         pipeline.finish(20, RecorderCost::default()).unwrap();
 
         let recording = Recording::open(&path).unwrap();
-        let lost: Vec<Lost> = recording.lost(0..21).unwrap();
+        let lost: Vec<Lost> = recording.lost(0..21);
         assert_eq!(lost.len(), 1);
         assert_eq!((lost[0].from_ns, lost[0].to_ns, lost[0].ios, lost[0].bytes), (1, 9, Some(3), Some(3 * 4096)));
         assert_eq!((lost[0].merges, lost[0].reason), (Some(3), LossReason::WriterBusy));

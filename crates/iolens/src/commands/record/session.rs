@@ -1,7 +1,6 @@
 //! One recording from start to end: a source, the clocks, the devices that come and go, and the writer.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use iolens_core::model::{
@@ -10,7 +9,7 @@ use iolens_core::model::{
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Host, Topology, own_cost, wall_clock_ns};
-use iolens_observe::trace::{FinishStats, Tracer};
+use iolens_observe::trace::FinishStats;
 
 use super::clock::ClockWatch;
 use super::feed::{Feed, FeedOptions};
@@ -91,10 +90,10 @@ impl Session {
     /// No source, or no place to write.
     pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
         let cost_before = own_cost();
-        let start_ns = monotonic_ns();
-        let start_unix_ns = wall_clock_ns();
         let clock = ClockWatch::start();
-        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology, start_ns)?;
+        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
+        let start_ns = feed.start_ns();
+        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
         let host = Host::read("/".as_ref());
         let known = selected(topology.devices(), options.devices.as_deref());
         let meta = RecordingMeta {
@@ -211,7 +210,7 @@ impl Session {
         if present.iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0) {
             self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
         }
-        self.send(marks.into_iter().map(Observation::Mark).collect());
+        self.send(marks);
         if self.pipeline.send_devices(self.known.clone()) == Err(WriterEnded) {
             self.feed.set_writer_gone();
         }
@@ -262,7 +261,9 @@ pub struct Taken {
 /// How a recording ended, for people.
 fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
     match finished {
-        Some(f) if f.late > 0 => format!("{} I/Os in flight at the end; {} events came too late to be in order", f.in_flight, f.late),
+        Some(f) if f.late > 0 => {
+            format!("{} I/Os in flight at the end; {} events came too late to be in order", f.in_flight, f.late)
+        }
         Some(f) => format!("{} I/Os in flight at the end", f.in_flight),
         None => format!("{missed_samples} samples missed because the recorder did not run in time"),
     }
@@ -270,9 +271,8 @@ fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
 
 impl Outcome {
     /// What there is to say of it.
-    pub fn summary(&self) -> RecordSummary<'_> {
+    pub fn summary(&self) -> RecordSummary {
         RecordSummary {
-            path: &self.path,
             source: self.source.clone(),
             duration_ns: self.progress.at_ns,
             ios: self.progress.ios,
@@ -286,7 +286,7 @@ impl Outcome {
 
 /// How long an idle ring may wait: not so long that the fastest disks could fill it (100 bytes per I/O, 2 M I/Os/s).
 fn idle_wait_ns(feed: &FeedOptions) -> i64 {
-    let fill_ns = i64::try_from(feed.ring_bytes).unwrap_or(i64::MAX) / 100 * 1_000_000_000 / 2_000_000;
+    let fill_ns = i64::from(feed.ring_bytes) / 100 * 1_000_000_000 / 2_000_000;
     fill_ns.clamp(feed.poll_ns, MAX_IDLE_WAIT_NS.max(feed.poll_ns))
 }
 

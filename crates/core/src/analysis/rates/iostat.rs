@@ -1,0 +1,276 @@
+//! The reference program's arithmetic (sysstat's `iostat`), value for value.
+//!
+//! Its conventions differ from [`super::Delta`]'s: intervals are whole hundredths of a second of `/proc/uptime`,
+//! differences are unsigned in the counter's own width (64 bits for counts, 32 for milliseconds), and what is not known
+//! is 0. The order of the floating-point operations is part of the contract: it decides the last digit printed.
+
+use crate::model::{ClassCounters, CpuCounters, DiskCounters, FlushCounters};
+
+/// The statistics of one device over one interval, before any choice of unit.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Values {
+    /// Reads.
+    pub read: ClassValues,
+    /// Writes.
+    pub write: ClassValues,
+    /// Discards.
+    pub discard: ClassValues,
+    /// Flushes per second.
+    pub flushes_per_s: f64,
+    /// Mean milliseconds of a flush.
+    pub flush_await_ms: f64,
+    /// Reads, writes and discards per second (`tps`); flushes are inside writes.
+    pub tps: f64,
+    /// Merged reads, writes and discards per second (`rqm/s`).
+    pub merges_per_s: f64,
+    /// Mean milliseconds of reads, writes and discards (`await`).
+    pub await_ms: f64,
+    /// Mean KiB of reads, writes and discards (`areq-sz`).
+    pub request_kib: f64,
+    /// Mean number of I/Os in flight (`aqu-sz`).
+    pub queue_size: f64,
+    /// Busy share in percent (`%util`); of a group, the sum of its members'.
+    pub util_percent: f64,
+}
+
+/// The part of [`Values`] that every class has.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ClassValues {
+    /// I/Os per second.
+    pub per_s: f64,
+    /// Sectors of 512 bytes per second.
+    pub sectors_per_s: f64,
+    /// Sectors in the interval; modulo 2^32 if the counter fell from a value that fits 32 bits (a 32-bit kernel's wrap).
+    pub sectors: u64,
+    /// Merged I/Os per second.
+    pub merges_per_s: f64,
+    /// Share of merged I/Os in percent.
+    pub merged_percent: f64,
+    /// Mean milliseconds from start to completion.
+    pub await_ms: f64,
+    /// Mean KiB per I/O.
+    pub request_kib: f64,
+}
+
+/// Processor time in percent of the interval's total.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CpuPercent {
+    /// User mode.
+    pub user: f64,
+    /// Niced user mode.
+    pub nice: f64,
+    /// Kernel, interrupts included.
+    pub system: f64,
+    /// Idle with I/O outstanding.
+    pub iowait: f64,
+    /// Taken by the hypervisor.
+    pub steal: f64,
+    /// Idle.
+    pub idle: f64,
+}
+
+/// Interval between two uptimes in hundredths of a second: never 0, and unsigned even when the uptime fell.
+pub fn interval_cs(before_cs: u64, after_cs: u64) -> u64 {
+    after_cs.wrapping_sub(before_cs).max(1)
+}
+
+/// The statistics of a device between two snapshots `interval_cs` hundredths of a second apart (a whole number where the
+/// reference's digits are wanted).
+pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> Values {
+    let itv = if interval_cs > 0.0 { interval_cs } else { 1.0 };
+    let ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]) = (classes(before), classes(after));
+    let (b_fl, a_fl) = (before.flush.unwrap_or_default(), after.flush.unwrap_or_default());
+    let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)));
+    let (b, a) = ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]);
+    let ios = total(a, |c| c.ios).wrapping_sub(total(b, |c| c.ios));
+    let ticks = ticks32(total(a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(b, |c| c.ticks_ms)));
+    let sectors = total(a, |c| c.sectors).wrapping_sub(total(b, |c| c.sectors));
+    let mean = |sum: f64| if ios == 0 { 0.0 } else { sum / ios as f64 };
+    Values {
+        read: class(&b_rd, &a_rd, itv),
+        write: class(&b_wr, &a_wr, itv),
+        discard: class(&b_dc, &a_dc, itv),
+        flushes_per_s: rate(b_fl.ios, a_fl.ios, itv),
+        flush_await_ms: flush_await(b_fl, a_fl),
+        tps: rate(total(b, |c| c.ios), total(a, |c| c.ios), itv),
+        merges_per_s: rate(total(b, |c| c.merges), total(a, |c| c.merges), itv),
+        await_ms: mean(f64::from(ticks)),
+        request_kib: mean(sectors as f64) / 2.0,
+        queue_size: rate32(before.time_in_queue_ms, after.time_in_queue_ms, itv) / 1000.0,
+        util_percent: rate32(before.io_ticks_ms, after.io_ticks_ms, itv) / 10.0,
+    }
+}
+
+fn class(b: &ClassCounters, a: &ClassCounters, itv: f64) -> ClassValues {
+    let (ios, merges) = (a.ios.wrapping_sub(b.ios), a.merges.wrapping_sub(b.merges));
+    let both = merges.wrapping_add(ios);
+    let mean = |sum: f64| if a.ios > b.ios { sum / ios as f64 } else { 0.0 };
+    ClassValues {
+        per_s: rate(b.ios, a.ios, itv),
+        sectors_per_s: rate(b.sectors, a.sectors, itv),
+        sectors: sectors(b.sectors, a.sectors),
+        merges_per_s: rate(b.merges, a.merges, itv),
+        merged_percent: if both == 0 { 0.0 } else { merges as f64 / both as f64 * 100.0 },
+        await_ms: mean(f64::from(ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms)))),
+        request_kib: mean(a.sectors.wrapping_sub(b.sectors) as f64) / 2.0,
+    }
+}
+
+fn flush_await(b: FlushCounters, a: FlushCounters) -> f64 {
+    if a.ios > b.ios {
+        f64::from(ticks32(a.ticks_ms).wrapping_sub(ticks32(b.ticks_ms))) / (a.ios - b.ios) as f64
+    } else {
+        0.0
+    }
+}
+
+fn classes(c: &DiskCounters) -> [ClassCounters; 3] {
+    [c.read, c.write, c.discard.unwrap_or_default()]
+}
+
+/// A millisecond counter in the width that the reference keeps it in.
+fn ticks32(v: u64) -> u32 {
+    v as u32
+}
+
+/// Per second; 0 if the counter fell.
+fn rate(before: u64, after: u64, itv: f64) -> f64 {
+    if after < before { 0.0 } else { (after - before) as f64 / itv * 100.0 }
+}
+
+/// [`rate`] of a counter kept in 32 bits.
+fn rate32(before: u64, after: u64, itv: f64) -> f64 {
+    rate(u64::from(ticks32(before)), u64::from(ticks32(after)), itv)
+}
+
+fn sectors(before: u64, after: u64) -> u64 {
+    match after.checked_sub(before) {
+        Some(d) => d,
+        None if before <= 0xffff_ffff => after.wrapping_sub(before) & 0xffff_ffff,
+        None => 0,
+    }
+}
+
+/// Whether the device was removed and inserted again between two snapshots: fewer I/Os than before, and fewer sectors in
+/// each class that had any.
+pub fn restarted(before: &DiskCounters, after: &DiskCounters) -> bool {
+    let fell = |(b, a): (&ClassCounters, &ClassCounters)| b.sectors == 0 || a.sectors < b.sectors;
+    operations(after) < operations(before) && classes(before).iter().zip(&classes(after)).all(fell)
+}
+
+/// All operations since boot: reads, writes, discards and flushes. 0: the device was never used.
+pub fn operations(c: &DiskCounters) -> u64 {
+    let flushes = c.flush.unwrap_or_default().ios;
+    classes(c).iter().fold(flushes, |t, c| t.wrapping_add(c.ios))
+}
+
+/// Whether the device was never used.
+pub fn unused(c: &DiskCounters) -> bool {
+    classes(c).iter().all(|c| c.ios == 0) && c.flush.unwrap_or_default().ios == 0
+}
+
+/// Whether no operation count moved between two snapshots.
+pub fn idle(before: &DiskCounters, after: &DiskCounters) -> bool {
+    let flushes = |c: &DiskCounters| c.flush.unwrap_or_default().ios;
+    classes(before).iter().zip(&classes(after)).all(|(b, a)| b.ios == a.ios) && flushes(before) == flushes(after)
+}
+
+/// Adds a member's counters to its group's.
+pub fn add_to_group(group: &mut DiskCounters, member: &DiskCounters) {
+    let add = |g: &mut ClassCounters, m: &ClassCounters| {
+        g.ios = g.ios.wrapping_add(m.ios);
+        g.merges = g.merges.wrapping_add(m.merges);
+        g.sectors = g.sectors.wrapping_add(m.sectors);
+        g.ticks_ms = g.ticks_ms.wrapping_add(m.ticks_ms);
+    };
+    add(&mut group.read, &member.read);
+    add(&mut group.write, &member.write);
+    add(group.discard.get_or_insert_default(), &member.discard.unwrap_or_default());
+    let (flush, m) = (group.flush.get_or_insert_default(), member.flush.unwrap_or_default());
+    flush.ios = flush.ios.wrapping_add(m.ios);
+    flush.ticks_ms = flush.ticks_ms.wrapping_add(m.ticks_ms);
+    group.in_flight = group.in_flight.wrapping_add(member.in_flight);
+    group.io_ticks_ms = group.io_ticks_ms.wrapping_add(member.io_ticks_ms);
+    group.time_in_queue_ms = group.time_in_queue_ms.wrapping_add(member.time_in_queue_ms);
+}
+
+/// Processor time between two readings; a column that fell is 0, a total that fell makes all of them about 0.
+pub fn cpu_percent(before: &CpuCounters, after: &CpuCounters) -> CpuPercent {
+    let total = |c: &CpuCounters| {
+        [c.user, c.nice, c.system, c.idle, c.iowait, c.irq, c.steal, c.softirq]
+            .iter()
+            .fold(0u64, |t, v| t.wrapping_add(*v))
+    };
+    let itv = total(after).wrapping_sub(total(before)).max(1);
+    let system = |c: &CpuCounters| c.system.wrapping_add(c.softirq).wrapping_add(c.irq);
+    let share = |b: u64, a: u64| rate(b, a, itv as f64);
+    CpuPercent {
+        user: share(before.user, after.user),
+        nice: share(before.nice, after.nice),
+        system: share(system(before), system(after)),
+        iowait: share(before.iowait, after.iowait),
+        steal: share(before.steal, after.steal),
+        idle: share(before.idle, after.idle),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(ios: u64, sectors: u64) -> DiskCounters {
+        let read = ClassCounters { ios, sectors, ..ClassCounters::default() };
+        DiskCounters { read, ..DiskCounters::default() }
+    }
+
+    #[test]
+    fn an_interval_is_never_zero_and_may_be_absurd() {
+        assert_eq!(interval_cs(100, 300), 200);
+        assert_eq!(interval_cs(100, 100), 1);
+        assert_eq!(interval_cs(1, 0), u64::MAX);
+    }
+
+    #[test]
+    fn a_counter_that_fell_alone_is_zero() {
+        let v = values(&reads(100, 800), &reads(90, 900), 100.0);
+        assert_eq!((v.read.per_s, v.tps, v.read.await_ms), (0.0, 0.0, 0.0));
+        assert_eq!((v.read.sectors_per_s, v.read.sectors), (100.0, 100));
+    }
+
+    #[test]
+    fn totals_of_a_32_bit_kernel_wrap() {
+        assert_eq!(sectors(0xffff_fff0, 0x10), 0x20);
+        assert_eq!(sectors(0x1_0000_0000, 5), 0);
+        assert_eq!(sectors(3, 5), 2);
+    }
+
+    #[test]
+    fn a_device_plugged_again_has_less_of_everything() {
+        assert!(restarted(&reads(10, 80), &reads(1, 8)));
+        assert!(!restarted(&reads(10, 80), &reads(1, 90)));
+        assert!(!restarted(&reads(10, 80), &reads(10, 8)));
+        let wrote =
+            DiskCounters { write: ClassCounters { ios: 5, sectors: 9, ..ClassCounters::default() }, ..reads(10, 80) };
+        assert!(restarted(&wrote, &reads(1, 8)));
+    }
+
+    #[test]
+    fn milliseconds_are_32_bits_wide() {
+        let mut before = reads(10, 80);
+        before.read.ticks_ms = u64::from(u32::MAX);
+        let mut after = reads(20, 160);
+        after.read.ticks_ms = 1 << 32 | 99;
+        assert_eq!(values(&before, &after, 100.0).read.await_ms, 10.0);
+        before.io_ticks_ms = u64::from(u32::MAX);
+        assert_eq!(values(&before, &after, 100.0).util_percent, 0.0, "a rate that fell is 0, even if it wrapped");
+    }
+
+    #[test]
+    fn processor_shares() {
+        let before = CpuCounters { user: 100, idle: 900, ..CpuCounters::default() };
+        let after = CpuCounters { user: 150, system: 10, irq: 5, softirq: 10, idle: 925, ..CpuCounters::default() };
+        let c = cpu_percent(&before, &after);
+        assert_eq!((c.user, c.system, c.idle, c.nice), (50.0, 25.0, 25.0, 0.0));
+        assert!(cpu_percent(&after, &before).user < 0.005, "time that runs backwards");
+    }
+}

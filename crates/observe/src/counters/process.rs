@@ -1,0 +1,48 @@
+//! What a program that stands in for a C program must know of its own process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's start-up, which opens `/dev/null` in place of standard descriptors that are closed.
+extern "C" fn look_at_stdout() {
+    // SAFETY: F_GETFD takes no argument and touches no memory.
+    let closed = unsafe { libc::fcntl(1, libc::F_GETFD) } == -1;
+    STDOUT_CLOSED.store(closed, Ordering::Relaxed);
+}
+
+// SAFETY: `.init_array` holds pointers to functions that the C library calls once before main; this one does nothing
+// that needs an initialised runtime.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;
+
+/// Whether the process was started with its standard output closed.
+pub fn stdout_was_closed() -> bool {
+    STDOUT_CLOSED.load(Ordering::Relaxed)
+}
+
+/// Lets a write to a closed pipe end the process, as it ends a C program (Rust programs start with that signal ignored).
+pub fn die_of_broken_pipes() {
+    // SAFETY: restoring the default action of a signal has no other effect.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Allows as many open files as the administrator does, so that the counters of many devices can stay open.
+pub fn raise_file_limit() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    if limit.current < limit.maximum || (limit.current.is_some() && limit.maximum.is_none()) {
+        let more = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+        // If it fails the old limit stays, and files beyond it are opened anew for each sample.
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_test_runner_has_a_stdout() {
+        assert!(!super::stdout_was_closed());
+        super::raise_file_limit();
+    }
+}
