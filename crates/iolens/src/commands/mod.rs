@@ -6,6 +6,7 @@ mod import;
 pub mod iostat;
 pub mod record;
 mod report;
+mod report_rates;
 mod source;
 mod window;
 mod zoom;

@@ -20,7 +20,8 @@ use crate::present::report_text;
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
-    let report = analyse(&recording, range)?;
+    let mut report = analyse(&recording, range.clone())?;
+    super::report_rates::add(&recording, range, &mut report)?;
     let render = if plan.json { report_json::render } else { report_text::render };
     std::io::stdout().lock().write_all(render(&report, recording.meta(), &facts(&recording)).as_bytes())?;
     Ok(0)

@@ -240,7 +240,8 @@ fn finish(
     out.observations.sort_by_key(Observation::at_ns);
     out.rates.sort_by_key(|r| (r.to_ns, r.dev));
     out.cpu.sort_by_key(|c| c.to_ns);
-    let last = out.observations.last().map(Observation::at_ns);
+    // Windows are half-open: the last completion must lie before the end.
+    let last = out.observations.last().map(|o| o.at_ns().saturating_add(1));
     let last = last.max(out.rates.last().map(|r| r.to_ns)).max(out.cpu.last().map(|c| c.to_ns));
     out.meta.end_ns = last;
     note_damage(&mut out);
