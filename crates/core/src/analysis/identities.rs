@@ -3,10 +3,10 @@
 //! Each identity has a left and a right side, a residual and a tolerance that follows from how the numbers were taken;
 //! the verdicts name the mechanism behind a failed one.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One direction (reads or writes) as the application saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct AppSide {
     /// I/Os that the application issued and completed.
     pub ios: f64,
@@ -23,7 +23,7 @@ pub struct AppSide {
 }
 
 /// The same direction as the device saw it, between two readings of its counters.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct DeviceSide {
     /// Requests completed.
     pub ios: f64,
@@ -48,7 +48,7 @@ impl DeviceSide {
 }
 
 /// Where the device's numbers come from, which decides how exact they can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceSource {
     /// Counters read right before and right after the run: exact, if nobody else used the disk.
@@ -58,7 +58,7 @@ pub enum DeviceSource {
 }
 
 /// A run, both sides.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
     /// Reads and writes of the application.
     pub app: [AppSide; 2],

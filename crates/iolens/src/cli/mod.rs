@@ -2,6 +2,7 @@
 
 mod import;
 pub mod iostat;
+mod lab;
 mod units;
 
 use std::ffi::OsString;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use import::ImportPlan;
+pub use lab::{LabCopies, LabExperiment, LabFio, LabPlan, LabPoll};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -20,6 +22,7 @@ pub enum Plan {
     Report(ReportPlan),
     Zoom(ZoomPlan),
     Import(ImportPlan),
+    Lab(LabPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Iostat(IostatPlan),

@@ -3,6 +3,7 @@
 mod demo;
 mod doctor;
 mod import;
+mod lab;
 pub mod iostat;
 pub mod record;
 mod report;
@@ -26,6 +27,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
         Plan::Import(p) => import::run(&p),
+        Plan::Lab(p) => lab::run(&p.experiment),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),

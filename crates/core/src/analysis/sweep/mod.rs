@@ -3,9 +3,11 @@
 mod page_cache;
 mod plateau;
 mod seek_transfer;
+mod summary;
 
 pub use page_cache::{PageCacheModel, Prediction, Regime, error_percent};
 pub use plateau::{Plateau, plateau};
+pub use summary::{RunPoint, SweepRow, SweepSeries, summarise};
 pub use seek_transfer::{
     FeasibleRegion, FitPoint, Interval, SeekTransfer, SweepPoint, Weighting, feasible_region, fit_seek_transfer,
 };
