@@ -34,22 +34,19 @@ pub(crate) fn write(dir: &Path, meta: &RecordingMeta) -> Result<u64, StoreError>
     Ok(text.len() as u64)
 }
 
-/// Reads whichever copy is whole; a warning if that was not the first.
+/// Reads whichever copy is whole; a warning if one of them is not.
 pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreError> {
-    let first = read_one(&dir.join(META));
-    let (path, what) = match first {
-        Ok(meta) => return Ok((meta, None)),
-        Err(e @ (StoreError::Damaged { .. } | StoreError::NotARecording { .. })) => (dir.join(META), e),
-        Err(e) => return Err(e),
-    };
-    match read_one(&dir.join(META_COPY)) {
-        Ok(meta) => Ok((meta, Some(format!("{what}; its copy {META_COPY} is used")))),
-        Err(StoreError::NotARecording { .. }) => Err(what),
-        Err(StoreError::Damaged { .. }) => Err(StoreError::Damaged {
-            path,
-            what: format!("it and its copy {META_COPY} are both unreadable; the files in io/ are ordinary Parquet"),
-        }),
-        Err(e) => Err(e),
+    let damaged = |e: &StoreError| matches!(e, StoreError::Damaged { .. } | StoreError::NotARecording { .. });
+    match (read_one(&dir.join(META)), read_one(&dir.join(META_COPY))) {
+        (Ok(meta), Err(e @ StoreError::Damaged { .. })) => Ok((meta, Some(format!("{e}; {META} is whole")))),
+        (Ok(meta), _) => Ok((meta, None)),
+        (Err(e), Ok(meta)) if damaged(&e) => Ok((meta, Some(format!("{e}; its copy {META_COPY} is used")))),
+        (Err(StoreError::Damaged { path, what }), Err(StoreError::Damaged { .. })) => {
+            let what =
+                format!("{what}; its copy {META_COPY} is damaged too, but the files in io/ are ordinary Parquet");
+            Err(StoreError::Damaged { path, what })
+        }
+        (Err(e), _) => Err(e),
     }
 }
 

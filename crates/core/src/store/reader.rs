@@ -12,7 +12,7 @@ use super::error::StoreError;
 use super::merge::TableReader;
 use super::meta_file;
 use super::parquet_read::{ParquetFile, Trouble};
-use super::row::io_column;
+use super::row::{Row, io_column};
 use super::schema::Table;
 use super::segment;
 use super::stream::Observations;
@@ -72,14 +72,16 @@ pub struct Recording {
     blocks: [Vec<Block>; 4],
     end_ns: i64,
     disk_bytes: u64,
-    /// Blocks that were found damaged on opening.
-    damage: Vec<Lost>,
+    /// What was recorded as lost, and the blocks that were found damaged on opening; by their ends.
+    lost: Vec<Lost>,
+    marks: Vec<Mark>,
     warnings: Vec<String>,
 }
 
 impl Recording {
-    /// Opens the recording in directory `path`, reading its description, the footers of its Parquet files and its
-    /// logs. Never writes. A recording that is still being written can be opened too: what is seen is its state now.
+    /// Opens the recording in directory `path`, reading its description, the footers of its Parquet files, its logs,
+    /// losses and marks. Never writes. A recording that is still being written can be opened too: what is seen is its
+    /// state now.
     pub fn open(path: &Path) -> Result<Recording, StoreError> {
         let (meta, warning) = meta_file::read(path)?;
         let mut opening = Opening { dir: path, damage: Vec::new(), warnings: Vec::new() };
@@ -90,14 +92,19 @@ impl Recording {
         for table in Table::ALL {
             blocks[table as usize - 1] = opening.read_table(table, logs.remove(&table).unwrap_or_default())?;
         }
+        let marks = opening.read_all(&blocks[Table::Marks as usize - 1])?;
+        let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1])?;
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
         let end_ns = meta.end_ns.unwrap_or(last);
-        let Opening { mut damage, warnings, .. } = opening;
-        for lost in damage.iter_mut().filter(|l| l.to_ns == i64::MAX) {
-            lost.to_ns = end_ns.max(lost.from_ns);
-        }
+        let Opening { damage, warnings, .. } = opening;
+        // A hole after the last block reaches to the end.
+        lost.extend(damage.into_iter().map(|l| match l.to_ns {
+            i64::MAX => Lost { to_ns: end_ns.max(l.from_ns), ..l },
+            _ => l,
+        }));
+        lost.sort_by_key(|l| l.to_ns);
         let disk_bytes = disk::bytes_below(path);
-        Ok(Recording { path: path.to_owned(), meta, blocks, end_ns, disk_bytes, damage, warnings })
+        Ok(Recording { path: path.to_owned(), meta, blocks, end_ns, disk_bytes, lost, marks, warnings })
     }
 
     /// The directory it was opened from.
@@ -147,37 +154,21 @@ impl Recording {
 
     /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
     /// [`Recording::open`] found. Damage met while reading is told by [`IoReader::damage`].
-    pub fn lost(&self, range: Range<i64>) -> Result<Vec<Lost>, StoreError> {
-        let (mut lost, damage): (Vec<Lost>, _) = self.all_of(Table::Lost)?;
-        lost.extend(damage.into_iter().map(|l| Lost { ios: None, ..l }));
-        lost.extend(&self.damage);
-        lost.retain(|l| l.to_ns >= range.start && l.from_ns < range.end);
-        lost.sort_by_key(|l| l.to_ns);
-        Ok(lost)
+    pub fn lost(&self, range: Range<i64>) -> Vec<Lost> {
+        self.lost.iter().filter(|l| l.to_ns >= range.start && l.from_ns < range.end).copied().collect()
     }
 
     /// The marks set in `range`, in order.
-    pub fn marks(&self, range: Range<i64>) -> Result<Vec<Mark>, StoreError> {
-        let (mut marks, _): (Vec<Mark>, _) = self.all_of(Table::Marks)?;
-        marks.retain(|m| range.contains(&m.at_ns));
-        Ok(marks)
+    pub fn marks(&self, range: Range<i64>) -> Vec<Mark> {
+        self.marks.iter().filter(|m| range.contains(&m.at_ns)).cloned().collect()
     }
 
     /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
     /// appear as losses.
-    pub fn observations(&self, range: Range<i64>) -> Result<Observations, StoreError> {
+    pub fn observations(&self, range: Range<i64>) -> Observations {
         let ios = self.ios(range.clone(), IoColumns::ALL);
-        let (lost, marks) = (self.lost(range.clone())?, self.marks(range.clone())?);
-        Ok(Observations::new(ios, self.counters(range), lost, marks))
-    }
-
-    fn all_of<R: super::row::Row>(&self, table: Table) -> Result<(Vec<R>, Vec<Lost>), StoreError> {
-        let mut reader = TableReader::new(self.blocks(table), i64::MIN..i64::MAX, u32::MAX);
-        let mut rows = Vec::new();
-        for batch in &mut reader {
-            rows.extend(batch?);
-        }
-        Ok((rows, reader.damage().to_vec()))
+        let (lost, marks) = (self.lost(range.clone()), self.marks(range.clone()));
+        Observations::new(ios, self.counters(range), lost, marks)
     }
 }
 
@@ -248,6 +239,18 @@ impl Opening<'_> {
         let mut names = names.map_err(|e| StoreError::io(dir, "read", e))?;
         names.sort();
         Ok(names)
+    }
+
+    /// All rows of a small table; damage in it is noted.
+    fn read_all<R: Row>(&mut self, blocks: &[Block]) -> Result<Vec<R>, StoreError> {
+        let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u32::MAX);
+        let mut rows = Vec::new();
+        for batch in &mut reader {
+            rows.extend(batch?);
+        }
+        reader.damage().iter().for_each(|l| self.lose(R::TABLE, l.from_ns, l.to_ns, l.ios));
+        self.warnings.extend_from_slice(reader.warnings());
+        Ok(rows)
     }
 
     fn read_logs(&mut self) -> Result<BTreeMap<Table, Vec<Log>>, StoreError> {

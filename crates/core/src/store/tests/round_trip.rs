@@ -110,7 +110,7 @@ fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
     assert_eq!(w.status().ios_lost, 3);
     w.finish(300_000, RecorderCost::default()).expect("finishes");
     let r = Recording::open(&dir).expect("opens");
-    let back: Vec<Observation> = r.observations(0..i64::MAX).expect("reads").collect::<Result<_, _>>().expect("reads");
+    let back: Vec<Observation> = r.observations(0..i64::MAX).collect::<Result<_, _>>().expect("reads");
     assert_eq!(back, all);
     assert_eq!(r.end_ns(), 300_000);
     assert!(r.warnings().is_empty(), "{:?}", r.warnings());
