@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p iolens-core --example analyse_synthetic -- [IOS] [QUEUE_DEPTH]
 
-use iolens_core::analysis::{Devices, Window};
+use iolens_core::analysis::{Devices, ReportBuilder, Window};
 use iolens_core::model::{DevId, Io, Op};
 use std::time::Instant;
 
@@ -51,6 +51,15 @@ fn main() {
         begun.elapsed().as_secs_f64(),
         summary.devices[0].busy_percent
     );
+
+    let mut load = Load { state: 88_172_645_463_325_252, now_ns: 0, depth };
+    let begun = Instant::now();
+    let mut report = ReportBuilder::new(Window::OPEN);
+    (0..n).for_each(|_| report.push(&load.next()));
+    let pushed = begun.elapsed().as_secs_f64();
+    let report = report.finish(0);
+    let (all, found) = (begun.elapsed().as_secs_f64(), report.findings.len());
+    println!("whole report, making included: {all:.2} s ({pushed:.2} s of it pushing), {found} findings");
     let rss = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     println!("{}", rss.lines().find(|l| l.starts_with("VmHWM")).unwrap_or("peak memory: unknown"));
 }

@@ -3,6 +3,7 @@
 use iolens_core::analysis::bursts::{BurstRule, Limit, LimitSource, find, sampled_view_of};
 use iolens_core::analysis::cells::Series;
 use iolens_core::analysis::envelope::{max_aligned, max_sliding, token_bucket_depth};
+use iolens_core::analysis::periodicity::{self, Verdict};
 use iolens_core::analysis::starvation::slot_contrast;
 
 /// The rows of a golden table, as numbers.
@@ -158,4 +159,26 @@ fn reads_under_the_published_burst_are_suggestive_not_proven() {
     assert_eq!((c.choices, c.circular), (Some((96, 1001)), (4, 20)));
     // Before the burst: two reads.
     near((slots[0].1 + slots[2].1) / 2.0 / 1e3, 4.690, 0.0006);
+}
+
+#[test]
+fn the_journal_commits_every_five_seconds() {
+    let rows = table("measured_ext4_commit_10hz");
+    let bytes: Vec<u64> = rows.iter().map(|r| (r[2] * KIB) as u64).collect();
+    let p = periodicity::find_at(&bytes, 0.1);
+    assert_eq!(p.verdict, Verdict::Periodic, "{p:?}");
+    near(p.period_s.expect("found"), 5.10, 0.05);
+    near(p.acf.expect("found"), 0.53, 0.03);
+    assert!(p.p_value.expect("tested") <= 0.0034, "{p:?}");
+    near(p.cycles.expect("found"), 17.6, 0.1);
+    assert!((17..=20).contains(&p.onsets), "{p:?}");
+    let any_width = periodicity::find(&bytes, 0.1);
+    assert_eq!(any_width.verdict, Verdict::Periodic);
+    near(any_width.period_s.expect("found"), 5.08, 0.05);
+}
+
+#[test]
+fn fifteen_published_seconds_are_too_few_to_breathe() {
+    let bytes: Vec<u64> = table("seed3_agg_1s").iter().map(|r| (r[5] * KIB) as u64).collect();
+    assert_eq!(periodicity::find(&bytes, 1.0).verdict, Verdict::InsufficientData);
 }

@@ -175,6 +175,9 @@ impl Cells {
     /// The finest cell: 1 ms.
     pub const FINEST_NS: i64 = 1_000_000;
 
+    /// Coarser they never get, which some ten thousand days or devices would take.
+    const COARSEST_NS: i64 = 1_000_000_000_000;
+
     /// For what completes inside `window`.
     pub fn new(window: Window) -> Cells {
         Cells::with_most(window, Self::MOST)
@@ -210,7 +213,7 @@ impl Cells {
             cell.bytes[class] += bytes;
             cell.vote(class, actor, (bytes / 512).clamp(1, u64::from(u32::MAX)) as u32);
         }
-        if self.total > self.most {
+        while self.total > self.most && self.cell_ns < Self::COARSEST_NS {
             self.grow();
         }
     }
@@ -327,7 +330,8 @@ mod tests {
             let fine = cells.series(A, Class::Write, 1_000_000, window);
             let coarse = cells.series(A, Class::Write, 1_000_000_000, window);
             prop_assert_eq!(fine.dt_ns, cells.cell_ns());
-            prop_assert!(cells.total <= most || cells.cell_ns() >= 1_000_000_000);
+            prop_assert_eq!(coarse.dt_ns, cells.cell_ns().max(1_000_000_000));
+            prop_assert!(cells.total <= most);
             for (second, (bytes, ios)) in coarse.bytes.iter().zip(&coarse.ios).enumerate() {
                 let mine: Vec<i64> = at.iter().filter(|(t, _, w)| *w && t / coarse.dt_ns == second as i64).map(|x| x.1).collect();
                 prop_assert_eq!((*bytes as i64, *ios as usize), (mine.iter().sum(), mine.len()));

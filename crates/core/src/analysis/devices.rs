@@ -109,6 +109,21 @@ impl DeviceSummary {
     }
 }
 
+/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetSummary {
+    /// Percent of time with any I/O on any of them.
+    pub busy_percent: Option<f64>,
+    /// With any read.
+    pub busy_read_percent: Option<f64>,
+    /// With any write.
+    pub busy_write_percent: Option<f64>,
+    /// With reads and writes at once.
+    pub busy_both_percent: Option<f64>,
+    /// In flight on all of them together.
+    pub concurrency: Concurrency,
+}
+
 /// All devices, and what holds for them together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DevicesSummary {
@@ -244,9 +259,9 @@ impl Runs {
     }
 }
 
-/// Levels of one device, by time of start and end.
+/// Levels of one device or set of devices, by time of start and end.
 #[derive(Debug)]
-struct DeviceSweep {
+pub(super) struct DeviceSweep {
     window: Window,
     all: LevelTime,
     read: LevelTime,
@@ -256,12 +271,12 @@ struct DeviceSweep {
 }
 
 impl DeviceSweep {
-    fn new(window: Window) -> DeviceSweep {
+    pub(super) fn new(window: Window) -> DeviceSweep {
         let levels = || LevelTime::new(window);
         DeviceSweep { window, all: levels(), read: levels(), write: levels(), both: levels(), runs: Default::default() }
     }
 
-    fn change(&mut self, at_ns: i64, class: Class, by: i64) {
+    pub(super) fn change(&mut self, at_ns: i64, class: Class, by: i64) {
         self.all.change(at_ns, by);
         let before = self.has_both();
         match class {
@@ -279,6 +294,18 @@ impl DeviceSweep {
         self.read.level() > 0 && self.write.level() > 0
     }
 
+    /// What a set of devices did together (A4).
+    pub(super) fn set_summary(mut self, window: Window) -> SetSummary {
+        self.finish(window);
+        SetSummary {
+            busy_percent: self.all.busy_percent(),
+            busy_read_percent: self.read.busy_percent(),
+            busy_write_percent: self.write.busy_percent(),
+            busy_both_percent: self.both.busy_percent(),
+            concurrency: Concurrency::of(&self.all),
+        }
+    }
+
     fn finish(&mut self, window: Window) {
         for levels in [&mut self.all, &mut self.read, &mut self.write, &mut self.both] {
             levels.finish(window);
@@ -286,8 +313,9 @@ impl DeviceSweep {
     }
 }
 
+/// By device number.
 #[derive(Debug, Default)]
-struct Sweeps(Vec<DeviceSweep>);
+pub(super) struct Sweeps(Vec<DeviceSweep>);
 
 impl Sweep for Sweeps {
     fn start(&mut self, span: &Span) {
@@ -305,7 +333,7 @@ impl Sweep for Sweeps {
 
 /// Between issue and done there are no classes to tell apart.
 #[derive(Debug, Default)]
-struct Issued(Vec<LevelTime>);
+pub(super) struct Issued(Vec<LevelTime>);
 
 impl Sweep for Issued {
     fn start(&mut self, span: &Span) {
@@ -334,9 +362,9 @@ pub struct Devices {
     index: DeviceIndex,
     sums: Vec<DeviceSums>,
     order: StartOrder,
-    sweeps: Sweeps,
+    pub(super) sweeps: Sweeps,
     issue_order: StartOrder,
-    issued: Issued,
+    pub(super) issued: Issued,
     last_done_ns: Option<i64>,
     lost: LostCount,
     censored: u64,
@@ -370,19 +398,35 @@ impl Devices {
 
     /// Takes the next completed I/O.
     pub fn push(&mut self, io: &Io) {
+        if let Some((span, issued)) = self.admit(io) {
+            self.order.push(span, &mut self.sweeps);
+            self.issue_order.push(issued, &mut self.issued);
+        }
+    }
+
+    /// Counts `io` and gives its spans from start and from issue, for whoever sweeps; `None` before the window.
+    pub(super) fn admit(&mut self, io: &Io) -> Option<(Span, Span)> {
         if io.done_ns < self.window.from_ns {
-            return;
+            return None;
         }
         let i = self.index.number(io.dev);
         self.make_room(i);
-        let span = Span::of(io, i);
-        self.order.push(span, &mut self.sweeps);
-        let issued = Span { start_ns: io.issue_ns().min(io.done_ns), ..span };
-        self.issue_order.push(issued, &mut self.issued);
         if self.window.contains(io.done_ns) {
             self.sums[i as usize].classes[io.class() as usize].add(io);
             self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));
         }
+        let span = Span::of(io, i);
+        Some((span, Span { start_ns: io.issue_ns().min(io.done_ns), ..span }))
+    }
+
+    /// The devices by the numbers that spans carry.
+    pub(super) fn known(&self) -> &[DevId] {
+        self.index.devices()
+    }
+
+    /// The window as it stands when the recording ends at `end_ns`.
+    pub(super) fn closed_window(&self, end_ns: i64) -> Window {
+        self.window.closed_at(end_ns, self.last_done_ns)
     }
 
     /// Takes what is missing: counted by device where the device is known.
@@ -406,9 +450,14 @@ impl Devices {
 
     /// The answer. `end_ns` is the recording's end, which closes an open window.
     pub fn finish(mut self, end_ns: i64) -> DevicesSummary {
-        let window = self.window.closed_at(end_ns, self.last_done_ns);
         let clipped = self.order.finish(&mut self.sweeps);
         self.issue_order.finish(&mut self.issued);
+        self.finish_swept(end_ns, clipped)
+    }
+
+    /// The answer when somebody else has swept.
+    pub(super) fn finish_swept(self, end_ns: i64, clipped: Clipped) -> DevicesSummary {
+        let window = self.closed_window(end_ns);
         let parts = self.sums.into_iter().zip(self.sweeps.0).zip(self.issued.0);
         let mut devices: Vec<_> = parts.map(|((sums, sweep), issued)| summary(sums, sweep, issued, window)).collect();
         devices.sort_by_key(|d| d.dev);

@@ -7,18 +7,27 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod autocorrelation;
 pub mod bursts;
+pub mod capacity;
 pub mod cells;
+pub mod conclusions;
+pub mod detail;
 pub mod devices;
 pub mod envelope;
 pub mod findings;
 pub mod io_ticks;
 pub mod latencies;
 pub mod level;
+pub mod load;
+pub mod losses;
 pub mod order;
+pub mod peak;
+pub mod periodicity;
 pub mod report;
 pub mod requests;
 pub mod slots;
+pub mod stages;
 pub mod starvation;
 pub mod stats;
 pub mod timeline;
@@ -28,7 +37,7 @@ pub mod window;
 pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};
 pub use findings::{Finding, FindingKind, Severity};
 pub use latencies::{LOW_N, Latencies};
-pub use report::{Report, ReportBuilder};
+pub use report::{Report, ReportBuilder, ReportPlan};
 pub use window::Window;
 
 pub mod rates;

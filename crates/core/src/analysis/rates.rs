@@ -22,6 +22,8 @@ pub enum State {
     Known,
     /// The device was unplugged and plugged again in between: nothing about the interval is known.
     Restarted,
+    /// The device was not there at the start of the interval.
+    Appeared,
     /// The kernel does not account this device's I/O (`queue/iostats` is 0). It is not idle.
     NotAccounted,
 }

@@ -1,13 +1,15 @@
 //! A bounded, fair sample of single requests, for questions that slots cannot answer.
 
-use super::order::Span;
 use super::stats::Shuffler;
+use crate::model::Io;
 
 /// When one request began and ended, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Start.
     pub start_ns: i64,
+    /// Issue to the driver.
+    pub issue_ns: i64,
     /// Completion.
     pub done_ns: i64,
 }
@@ -19,9 +21,9 @@ impl Request {
     }
 }
 
-impl From<&Span> for Request {
-    fn from(span: &Span) -> Request {
-        Request { start_ns: span.start_ns, done_ns: span.done_ns }
+impl From<&Io> for Request {
+    fn from(io: &Io) -> Request {
+        Request { start_ns: io.start_ns(), issue_ns: io.issue_ns(), done_ns: io.done_ns }
     }
 }
 
@@ -73,7 +75,7 @@ mod tests {
     fn a_sample_stays_small_ordered_and_fair() {
         let mut requests = Requests::new(1000);
         for i in 0..100_000 {
-            requests.push(Request { start_ns: i, done_ns: i + 1 });
+            requests.push(Request { start_ns: i, issue_ns: i, done_ns: i + 1 });
         }
         let kept = requests.kept();
         assert!(kept.len() <= 1000 && kept.len() >= 400);

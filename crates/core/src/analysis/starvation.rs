@@ -160,9 +160,10 @@ pub fn test(sufferers: &[Request], bursts: &[(i64, i64)], lag_ns: i64, window: (
     result
 }
 
-/// By how much bursts are prolonged: the 95th percentile of `device_ns` of the sufferers, as given.
-pub fn lag_of(device_ns: &mut [f64]) -> i64 {
-    nearest_rank(device_ns, 0.95).unwrap_or(0.0) as i64
+/// By how much bursts are prolonged: the 95th percentile of the sufferers' device time (D2C).
+pub fn lag_of(sufferers: &[Request]) -> i64 {
+    let mut device: Vec<f64> = sufferers.iter().map(|r| (r.done_ns - r.issue_ns) as f64).collect();
+    nearest_rank(&mut device, 0.95).unwrap_or(0.0) as i64
 }
 
 fn prolonged(bursts: &[(i64, i64)], lag_ns: i64, (from, to): (i64, i64)) -> Vec<(i64, i64)> {
@@ -393,7 +394,11 @@ mod tests {
             .map(|i| {
                 let start_ns = i * 10 * MS;
                 let inside = bursts.iter().any(|(a, b)| *a <= start_ns && start_ns < *b);
-                Request { start_ns, done_ns: start_ns + if inside { during * MS } else { MS + i % 7 * 1000 } }
+                Request {
+                    start_ns,
+                    issue_ns: start_ns,
+                    done_ns: start_ns + if inside { during * MS } else { MS + i % 7 * 1000 },
+                }
             })
             .collect()
     }
@@ -445,7 +450,7 @@ mod tests {
 
         #[test]
         fn sums_between_equal_brute_force(spans in prop::collection::vec((0i64..1000, 1i64..100), 1..60), a in 0i64..900, len in 1i64..100) {
-            let requests: Vec<Request> = spans.iter().map(|(s, d)| Request { start_ns: *s, done_ns: s + d }).collect();
+            let requests: Vec<Request> = spans.iter().map(|(s, d)| Request { start_ns: *s, issue_ns: *s, done_ns: s + d }).collect();
             let hit: Vec<&Request> = requests.iter().filter(|r| r.start_ns < a + len && r.done_ns > a).collect();
             let (n, score) = Sums::of(&requests).between(a, a + len);
             prop_assert_eq!(n, hit.len());

@@ -214,6 +214,7 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
             (sum.ios, "because the disk that holds the recording was full: use --keep or another disk")
         }
         LossReason::Corrupt => (sum.ios, "because a block of the recording is damaged"),
+        LossReason::Unseen => (sum.ios, "because the kernel did not show their completion"),
         LossReason::Import => (sum.ios, "because the imported log is cut or damaged"),
         LossReason::Retention | LossReason::Censored => return None,
     };

@@ -56,20 +56,23 @@ impl ChunkEncoder {
         &mut self,
         def: &ColumnDef,
         descr: ColumnDescPtr,
-        column: Column,
+        column: &Column,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
         self.chunk.clear();
         self.uncompressed = 0;
         let mut meta = ColumnChunkMetaData::builder(descr);
         let (rows, encodings) = match column {
             Column::Ints(ints) => {
-                let values = known(&ints);
-                if let Some(statistics) = bounds(def, &values, ints.len()) {
+                let values = known(ints);
+                let encodings = self.put_ints(def, &values, ints.valid.as_deref(), ints.len())?;
+                // A dictionary has the same bounds as the column, and fewer values.
+                let distinct = if encodings.dictionary_bytes > 0 { &self.distinct.values } else { &*values };
+                if let Some(statistics) = bounds(def, distinct, ints.len() - values.len()) {
                     meta = meta.set_statistics(statistics);
                 }
-                (ints.len(), self.put_ints(def, &values, ints.valid.as_deref(), ints.len())?)
+                (ints.len(), encodings)
             }
-            Column::Texts(texts) => (texts.index.len(), self.put_texts(def, &texts)?),
+            Column::Texts(texts) => (texts.index.len(), self.put_texts(def, texts)?),
             Column::Absent => return Err(ParquetError::General(format!("column {} is absent", def.name))),
         };
         let (dictionary, data) = (encodings.dictionary_bytes, &self.chunk);
@@ -253,11 +256,9 @@ fn known(ints: &Ints) -> std::borrow::Cow<'_, [i64]> {
     }
 }
 
-fn bounds(def: &ColumnDef, values: &[i64], rows: usize) -> Option<Statistics> {
-    let (min, max) = values
-        .iter()
-        .fold(None, |b: Option<(i64, i64)>, v| Some(b.map_or((*v, *v), |(min, max)| (min.min(*v), max.max(*v)))))?;
-    let nulls = Some((rows - values.len()) as u64);
+fn bounds(def: &ColumnDef, values: &[i64], nulls: usize) -> Option<Statistics> {
+    let (min, max) = (*values.iter().min()?, *values.iter().max()?);
+    let nulls = Some(nulls as u64);
     Some(match def.kind {
         Kind::I32 => Statistics::int32(Some(min as i32), Some(max as i32), None, nulls, false),
         _ => Statistics::int64(Some(min), Some(max), None, nulls, false),

@@ -50,7 +50,7 @@ pub enum StoreError {
         why: io::Error,
     },
     /// The size limit leaves no room for one segment.
-    #[error("a limit of {keep} bytes is smaller than one segment; keep at least {least} bytes ({} MiB)", least >> 20)]
+    #[error("a size limit (--keep) of {keep} bytes is smaller than one segment; keep at least {least} bytes ({} MiB)", least >> 20)]
     KeepTooSmall {
         /// The limit that was asked for.
         keep: u64,

@@ -259,13 +259,16 @@ fn take_ints(rest: &mut &[u8], rows: usize, out: &mut Ints) -> Result<(), BadFra
     let base = unzigzag(take_varint(rest)?);
     let nulls = if tag & HAS_NULLS != 0 { Some(take(rest, rows.div_ceil(8))?) } else { None };
     let bytes = take(rest, rows * width)?;
-    let mut previous = base;
-    out.values.reserve(rows);
-    get_fixed(bytes, width, rows, |raw| {
-        let v = if mode == DELTAS { previous.wrapping_add(unzigzag(raw)) } else { base.wrapping_add(raw as i64) };
-        previous = v;
-        out.values.push(v);
-    });
+    match mode {
+        OFFSETS => get_fixed(bytes, width, rows, &mut out.values, |raw| base.wrapping_add(raw as i64)),
+        _ => {
+            let mut previous = base;
+            get_fixed(bytes, width, rows, &mut out.values, |raw| {
+                previous = previous.wrapping_add(unzigzag(raw));
+                previous
+            });
+        }
+    }
     match nulls {
         Some(bits) => out.mark_tail(rows, (0..rows).map(|i| bits[i / 8] & 1 << (i % 8) != 0)),
         None => out.mark_tail_valid(rows),
@@ -322,23 +325,28 @@ fn put_fixed(out: &mut Vec<u8>, width: usize, values: &[i64], mut raw: impl FnMu
     out.truncate(at);
 }
 
-fn get_fixed(bytes: &[u8], width: usize, rows: usize, mut each: impl FnMut(u64)) {
-    if width == 0 {
-        return (0..rows).for_each(|_| each(0));
+/// Appends `rows` values of `width` bytes each, as `value` makes them of the raw ones. The usual widths have loops of
+/// their own, which the compiler vectorises.
+fn get_fixed(bytes: &[u8], width: usize, rows: usize, out: &mut Vec<i64>, value: impl FnMut(u64) -> i64) {
+    match width {
+        0 => out.extend(std::iter::repeat_n(0, rows).map(value)),
+        1 => out.extend(words::<1>(bytes).map(value)),
+        2 => out.extend(words::<2>(bytes).map(value)),
+        3 => out.extend(words::<3>(bytes).map(value)),
+        4 => out.extend(words::<4>(bytes).map(value)),
+        5 => out.extend(words::<5>(bytes).map(value)),
+        6 => out.extend(words::<6>(bytes).map(value)),
+        7 => out.extend(words::<7>(bytes).map(value)),
+        _ => out.extend(words::<8>(bytes).map(value)),
     }
-    let mask = u64::MAX >> (64 - 8 * width);
-    let wide = (bytes.len().saturating_sub(8 - width)) / width;
-    for row in 0..wide {
-        let at = row * width;
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks::<N>().0.iter().map(|chunk| {
         let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        each(u64::from_le_bytes(word) & mask);
-    }
-    for row in wide..rows {
-        let mut word = [0; 8];
-        word[..width].copy_from_slice(&bytes[row * width..][..width]);
-        each(u64::from_le_bytes(word));
-    }
+        word[..N].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::errors::ParquetError;
@@ -51,7 +51,6 @@ impl Trouble {
 }
 
 /// A Parquet file whose footer has been read.
-#[derive(Debug)]
 pub(crate) struct ParquetFile {
     pub path: PathBuf,
     pub table: Table,
@@ -60,6 +59,12 @@ pub(crate) struct ParquetFile {
     leaves: Vec<Option<usize>>,
     /// Our checksums of all chunks, row group by row group.
     crcs: Option<Vec<u32>>,
+}
+
+impl std::fmt::Debug for ParquetFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetFile").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl ParquetFile {
@@ -198,6 +203,15 @@ fn find_column(path: &Path, meta: &ParquetMetaData, def: &ColumnDef) -> Result<O
     };
     if !fits || column.max_rep_level() > 0 || column.max_def_level() > 1 {
         let problem = format!("is {}, and it must hold plain {expected}", column.physical_type());
+        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+    }
+    // Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.
+    let codecs = meta.row_groups().iter().filter_map(|g| g.columns().get(leaf)).map(ColumnChunkMetaData::compression);
+    let known = |c: &Compression| matches!(c, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_));
+    if let Some(codec) = codecs.into_iter().find(|c| !known(c)) {
+        let codec = codec.to_string();
+        let codec = codec.split('(').next().unwrap_or_default();
+        let problem = format!("is compressed with {codec}; write it with SNAPPY, ZSTD or without compression");
         return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
     }
     Ok(Some(leaf))

@@ -41,9 +41,10 @@ pub(crate) fn encode_file(table: Table, frames: &[Frame]) -> Result<Vec<u8>, Enc
     let mut writer = SerializedFileWriter::new(Vec::new(), table.parquet(), properties(table))?;
     let schema = writer.schema_descr().columns().to_vec();
     let mut group = writer.next_row_group()?;
-    let mut encoder = ChunkEncoder::new()?;
+    let (mut encoder, mut column) = (ChunkEncoder::new()?, Column::Absent);
     for (i, (def, descr)) in table.columns().iter().zip(schema).enumerate() {
-        let (bytes, close) = encoder.encode(def, descr, gather(table, i, &frames, order.as_deref())?)?;
+        column = gather(table, i, &frames, order.as_deref(), column)?;
+        let (bytes, close) = encoder.encode(def, descr, &column)?;
         group.append_column(&bytes, close)?;
     }
     group.close()?;
@@ -79,8 +80,14 @@ fn time_order(table: Table, frames: &[FrameColumns<'_>]) -> Result<Option<Vec<u3
     Ok(Some(order))
 }
 
-/// One column of all frames, in time order.
-fn gather(table: Table, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u32]>) -> Result<Column, EncodeError> {
+/// One column of all frames, in time order, in the memory of the `last` one.
+fn gather(
+    table: Table,
+    i: usize,
+    frames: &[FrameColumns<'_>],
+    order: Option<&[u32]>,
+    last: Column,
+) -> Result<Column, EncodeError> {
     if table.columns()[i].kind == Kind::Text {
         let (mut texts, mut seen) = (Texts::default(), HashMap::new());
         for f in frames {
@@ -91,7 +98,12 @@ fn gather(table: Table, i: usize, frames: &[FrameColumns<'_>], order: Option<&[u
         }
         return Ok(Column::Texts(texts));
     }
-    let mut ints = Ints::default();
+    let mut ints = match last {
+        Column::Ints(ints) | Column::Texts(Texts { index: ints, .. }) => ints,
+        Column::Absent => Ints::default(),
+    };
+    ints.values.clear();
+    ints.valid = None;
     for f in frames {
         f.ints(i, &mut ints)?;
     }

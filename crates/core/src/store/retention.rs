@@ -31,7 +31,7 @@ const WIDEST_ROW: u64 = 160;
 impl Limits {
     pub fn new(options: &WriterOptions) -> Limits {
         let keep = options.keep_bytes.unwrap_or(u64::MAX);
-        let frame = (keep / 32 / WIDEST_ROW).clamp(64, 4096) as usize;
+        let frame = (keep / 32 / WIDEST_ROW).clamp(64, 2048) as usize;
         Limits {
             frame_rows: frame.min(options.segment_rows.max(1)),
             other_rows: 64 << 10,

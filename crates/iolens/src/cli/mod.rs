@@ -1,5 +1,6 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+pub mod iostat;
 mod units;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ pub enum Plan {
     Zoom(ZoomPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Iostat(IostatPlan),
 }
 
 #[derive(Debug, Parser)]
@@ -142,7 +144,7 @@ pub struct ZoomPlan {
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
-    /// One row for all, or one per device
+    /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
     /// How to print
@@ -160,6 +162,12 @@ pub enum By {
     All,
     /// Each device
     Device,
+    /// Each submitting process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each file
+    File,
 }
 
 /// How rows are printed.
@@ -192,6 +200,17 @@ pub struct DemoPlan {
     /// Where the scratch file goes
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
+}
+
+/// Drop-in for sysstat's iostat: same options, same output (see docs/iostat.md)
+///
+/// Its words follow iostat's own grammar, not that of the other commands: it is taken before this parser sees them.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct IostatPlan {
+    /// Options, devices, interval and count as for iostat
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    pub words: Vec<OsString>,
 }
 
 /// Parses a whole command line, the program's name first.

@@ -2,6 +2,7 @@
 
 mod demo;
 mod doctor;
+pub mod iostat;
 pub mod record;
 mod report;
 mod source;
@@ -23,5 +24,6 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Zoom(p) => zoom::run(&p),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
     }
 }

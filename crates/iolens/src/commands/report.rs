@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use anyhow::Result;
+use iolens_core::analysis::timeline::Differences;
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::store::{IoColumns, Recording};
 
@@ -28,7 +29,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
 /// All analyses over what completed in `range`, and what was in flight in it.
 fn analyse(recording: &Recording, range: Range<i64>) -> Result<Report> {
     let mut builder = ReportBuilder::new(Window::new(range.start, range.end));
-    for l in recording.lost(range.clone())? {
+    for l in recording.lost(range.clone()) {
         builder.lost(&l);
     }
     let mut reader = recording.ios(window::with_in_flight(&range), IoColumns::ALL);
@@ -37,6 +38,12 @@ fn analyse(recording: &Recording, range: Range<i64>) -> Result<Report> {
     }
     reader.damage().iter().for_each(|l| builder.lost(l));
     source::warn(reader.warnings());
+    let mut differences = Differences::new(&recording.meta().devices);
+    let mut counters = recording.counters(range.clone());
+    for batch in &mut counters {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| builder.counters(&d));
+    }
+    source::warn(counters.warnings());
     Ok(builder.finish(range.end))
 }
 

@@ -5,10 +5,10 @@ use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
-use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, Timeline, TimelinePlan};
-use iolens_core::model::{Class, RecordingMeta};
+use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{source, window};
@@ -33,6 +33,9 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         extended: plan.extended,
     };
     timeline.check()?;
+    if recording.meta().source == Source::Counters && !matches!(by, GroupBy::All | GroupBy::Device) {
+        bail!("--by: this recording was made from counters, which know devices only");
+    }
     say_source(recording.meta());
     let mut writer = ZoomWriter::new(format(plan.format), by, plan.extended, plan.step);
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -48,7 +51,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
 
 /// Data goes to stdout; where it came from and what it cannot show, to stderr.
 fn say_source(meta: &RecordingMeta) {
-    if meta.source != iolens_core::model::Source::Ebpf {
+    if meta.source != Source::Ebpf {
         eprintln!("iolens: source: {}", meta.source);
         for limit in &meta.limits {
             eprintln!("iolens: {}", escape::terminal(limit));
@@ -60,6 +63,9 @@ fn group_by(by: By) -> GroupBy {
     match by {
         By::All => GroupBy::All,
         By::Device => GroupBy::Device,
+        By::Process => GroupBy::Process,
+        By::Cgroup => GroupBy::Cgroup,
+        By::File => GroupBy::File,
     }
 }
 
@@ -80,11 +86,29 @@ fn always(meta: &RecordingMeta, by: GroupBy) -> Vec<GroupKey> {
     ids.into_iter().map(GroupKey::Device).collect()
 }
 
+/// What a row is called; names are escaped by the writer.
 fn group_name(meta: &RecordingMeta, key: GroupKey) -> String {
+    let unknown = || "unknown".to_owned();
     match key {
+        GroupKey::All => String::new(),
         GroupKey::Device(dev) => device_name(meta, dev),
-        _ => String::new(),
+        GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
+        GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
+        GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
+        GroupKey::Cgroup(id) => id.map_or_else(unknown, |id| id.to_string()),
+        GroupKey::File(file) => file.map_or_else(unknown, |(dev, ino)| format!("{}:{ino}", DevId(dev))),
     }
+}
+
+/// What must be read beside the required columns.
+fn columns(by: GroupBy) -> IoColumns {
+    IoColumns::QUEUE
+        | match by {
+            GroupBy::All | GroupBy::Device => IoColumns::REQUIRED,
+            GroupBy::Process => IoColumns::TGID | IoColumns::COMM,
+            GroupBy::Cgroup => IoColumns::CGROUP,
+            GroupBy::File => IoColumns::FILE,
+        }
 }
 
 /// Calls `show` with every row of `plan`, as soon as it is complete.
@@ -94,14 +118,14 @@ fn each_row(
     plan: TimelinePlan,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    if recording.meta().source == Source::Counters {
+        return each_row_of_counters(recording, range, plan, show);
+    }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
-    let (reach, columns) = if plan.extended {
-        (window::with_in_flight(&range), IoColumns::QUEUE)
-    } else {
-        (range.clone(), IoColumns::QUEUE)
-    };
+    let reach = if plan.extended { window::with_in_flight(&range) } else { range.clone() };
+    let columns = columns(plan.by);
     let mut timeline = Timeline::new(plan)?;
-    for l in recording.lost(range.clone())? {
+    for l in recording.lost(range.clone()) {
         timeline.lost(&l);
     }
     let mut reader = recording.ios(reach, columns);
@@ -120,6 +144,24 @@ fn each_row(
         show(row)?;
     }
     Ok(())
+}
+
+/// The same from counters: rates and mean latencies between samples.
+fn each_row_of_counters(
+    recording: &Recording,
+    range: Range<i64>,
+    plan: TimelinePlan,
+    show: impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let mut timeline = CounterTimeline::new(plan)?;
+    let mut differences = Differences::new(&recording.meta().devices);
+    // From the beginning: the window's first difference needs the sample before it.
+    let mut counters = recording.counters(0..range.end);
+    for batch in &mut counters {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| timeline.push(&d));
+    }
+    source::warn(counters.warnings());
+    timeline.finish(range.end)?.into_iter().try_for_each(show)
 }
 
 /// Rows on each side of the worst one that the demo shows.

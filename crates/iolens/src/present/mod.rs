@@ -4,6 +4,7 @@ pub mod demo_text;
 pub mod doctor_text;
 pub mod escape;
 pub mod fields;
+pub mod iostat;
 pub mod record_text;
 pub mod report_json;
 pub mod report_text;

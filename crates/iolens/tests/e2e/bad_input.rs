@@ -45,8 +45,8 @@ fn reading_commands_refuse_what_is_no_recording() {
     file_with(dir.path(), "file", b"not a recording");
     for command in ["report", "zoom"] {
         refused(dir.path(), &format!("{command} DIR/absent"), &["absent"]);
-        refused(dir.path(), &format!("{command} DIR/empty"), &["empty", "no recording"]);
-        refused(dir.path(), &format!("{command} DIR/file"), &["file", "no recording"]);
+        refused(dir.path(), &format!("{command} DIR/empty"), &["empty", "not a recording"]);
+        refused(dir.path(), &format!("{command} DIR/file"), &["file", "not a recording"]);
     }
     let future = dir.path().join("future");
     fs::create_dir(&future).unwrap();

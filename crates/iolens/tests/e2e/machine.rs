@@ -149,6 +149,15 @@ pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> 
     n
 }
 
+/// Sets its flag when dropped, so that a test that fails does not leave its load running.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A file with this content, for commands that want one.
 pub fn file_with(dir: &Path, name: &str, content: &[u8]) -> PathBuf {
     let path = dir.join(name);

@@ -97,7 +97,7 @@ fn load_form<'a>(
     has_queue_argument: bool,
 ) -> Result<Ebpf, TraceError> {
     let flag = |on: bool| -> &'static u8 { if on { &1 } else { &0 } };
-    let slots = config.slots.clamp(1 << 10, 1 << 22).next_power_of_two();
+    let slots = config.slots.clamp(1 << 6, 1 << 22).next_power_of_two();
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
     const SHIFTS: [u8; 64] = {
         let mut all = [0; 64];

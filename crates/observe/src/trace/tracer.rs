@@ -37,7 +37,8 @@ pub struct TracerOptions {
     pub attribution: bool,
     /// Trace bio-based devices (dm, md, zram, brd) from the start. Costs on every bio of request-based ones too.
     pub bio_based: bool,
-    /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here.
+    /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here. See also
+    /// [`Tracer::count_from_attach`].
     pub start_monotonic_ns: i64,
     /// I/Os that may be in flight at once; rounded up to a power of two. Some 90 bytes of kernel memory each.
     pub slots: u32,
@@ -190,6 +191,13 @@ impl Tracer {
             }
         }
         Ok(())
+    }
+
+    /// Lets all times count from the moment at which the last probe was attached, since nothing is known before it;
+    /// returns that moment in nanoseconds of `CLOCK_MONOTONIC`. To be called before the first [`Tracer::poll`].
+    pub fn count_from_attach(&mut self) -> i64 {
+        self.start_monotonic_ns = self.attached_ns as i64;
+        self.start_monotonic_ns
     }
 
     /// Traces bio-based devices too, from now on. Does nothing the second time.

@@ -2,5 +2,10 @@
 //! what the machine lacks is skipped aloud. `IOLENS_FULL=1` runs the long matrix.
 #![allow(clippy::unwrap_used)]
 
+mod bio;
 mod exact;
+mod honest;
 mod lab;
+mod programs;
+mod same;
+mod who;

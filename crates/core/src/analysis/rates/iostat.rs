@@ -74,9 +74,10 @@ pub fn interval_cs(before_cs: u64, after_cs: u64) -> u64 {
     after_cs.wrapping_sub(before_cs).max(1)
 }
 
-/// The statistics of a device between two snapshots `interval_cs` hundredths of a second apart.
-pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: u64) -> Values {
-    let itv = interval_cs.max(1);
+/// The statistics of a device between two snapshots `interval_cs` hundredths of a second apart (a whole number where the
+/// reference's digits are wanted).
+pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> Values {
+    let itv = if interval_cs > 0.0 { interval_cs } else { 1.0 };
     let ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]) = (classes(before), classes(after));
     let (b_fl, a_fl) = (before.flush.unwrap_or_default(), after.flush.unwrap_or_default());
     let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)));
@@ -100,7 +101,7 @@ pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: u64) -> 
     }
 }
 
-fn class(b: &ClassCounters, a: &ClassCounters, itv: u64) -> ClassValues {
+fn class(b: &ClassCounters, a: &ClassCounters, itv: f64) -> ClassValues {
     let (ios, merges) = (a.ios.wrapping_sub(b.ios), a.merges.wrapping_sub(b.merges));
     let both = merges.wrapping_add(ios);
     let mean = |sum: f64| if a.ios > b.ios { sum / ios as f64 } else { 0.0 };
@@ -133,12 +134,12 @@ fn ticks32(v: u64) -> u32 {
 }
 
 /// Per second; 0 if the counter fell.
-fn rate(before: u64, after: u64, itv: u64) -> f64 {
-    if after < before { 0.0 } else { (after - before) as f64 / itv as f64 * 100.0 }
+fn rate(before: u64, after: u64, itv: f64) -> f64 {
+    if after < before { 0.0 } else { (after - before) as f64 / itv * 100.0 }
 }
 
 /// [`rate`] of a counter kept in 32 bits.
-fn rate32(before: u64, after: u64, itv: u64) -> f64 {
+fn rate32(before: u64, after: u64, itv: f64) -> f64 {
     rate(u64::from(ticks32(before)), u64::from(ticks32(after)), itv)
 }
 
@@ -202,7 +203,7 @@ pub fn cpu_percent(before: &CpuCounters, after: &CpuCounters) -> CpuPercent {
     };
     let itv = total(after).wrapping_sub(total(before)).max(1);
     let system = |c: &CpuCounters| c.system.wrapping_add(c.softirq).wrapping_add(c.irq);
-    let share = |b: u64, a: u64| rate(b, a, itv);
+    let share = |b: u64, a: u64| rate(b, a, itv as f64);
     CpuPercent {
         user: share(before.user, after.user),
         nice: share(before.nice, after.nice),
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_fell_alone_is_zero() {
-        let v = values(&reads(100, 800), &reads(90, 900), 100);
+        let v = values(&reads(100, 800), &reads(90, 900), 100.0);
         assert_eq!((v.read.per_s, v.tps, v.read.await_ms), (0.0, 0.0, 0.0));
         assert_eq!((v.read.sectors_per_s, v.read.sectors), (100.0, 100));
     }
@@ -259,9 +260,9 @@ mod tests {
         before.read.ticks_ms = u64::from(u32::MAX);
         let mut after = reads(20, 160);
         after.read.ticks_ms = 1 << 32 | 99;
-        assert_eq!(values(&before, &after, 100).read.await_ms, 10.0);
+        assert_eq!(values(&before, &after, 100.0).read.await_ms, 10.0);
         before.io_ticks_ms = u64::from(u32::MAX);
-        assert_eq!(values(&before, &after, 100).util_percent, 0.0, "a rate that fell is 0, even if it wrapped");
+        assert_eq!(values(&before, &after, 100.0).util_percent, 0.0, "a rate that fell is 0, even if it wrapped");
     }
 
     #[test]

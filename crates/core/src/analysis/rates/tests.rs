@@ -101,6 +101,6 @@ proptest! {
         let (a, b) = (at(0, counters(&a)), at(t, counters(&b)));
         let d = Delta::between(&a, &b, None);
         let _ = d.merge(&d).rates();
-        let _ = iostat::values(&a.counters, &b.counters, t as u64);
+        let _ = iostat::values(&a.counters, &b.counters, t as f64);
     }
 }

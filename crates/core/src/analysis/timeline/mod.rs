@@ -5,6 +5,7 @@
 //! so that coarser rows are sums of finer ones; means are made only when a row is shown.
 
 mod counters;
+mod differences;
 mod events;
 mod groups;
 
@@ -14,6 +15,7 @@ use super::window::Window;
 use crate::model::{Class, Comm, DevId, Io};
 
 pub use counters::{CounterRates, CounterTimeline};
+pub use differences::Differences;
 pub use events::Timeline;
 
 /// More rows than this are a mistake in the plan, not an answer.

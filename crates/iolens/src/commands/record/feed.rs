@@ -64,8 +64,8 @@ impl Feed {
     ///
     /// # Errors
     /// The chosen source is not to be had; for `Auto`, not even counters are.
-    pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology, start_ns: i64) -> Result<Feed> {
-        let feed = |kind, source, limits| Feed {
+    pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Feed> {
+        let feed = |kind, source, limits, start_ns| Feed {
             kind,
             source,
             limits,
@@ -75,10 +75,16 @@ impl Feed {
         };
         let why_not = match options.choice {
             SourceChoice::Counters => "as asked for".to_owned(),
-            choice => match start_tracer(options, devices, topology, start_ns) {
-                Ok(tracer) => {
+            choice => match start_tracer(options, devices, topology) {
+                Ok(mut tracer) => {
+                    let start_ns = tracer.count_from_attach();
                     let (counters, limits) = counters_beside_events(devices, topology);
-                    return Ok(feed(Kind::Events { tracer: Box::new(tracer), counters }, Source::Ebpf, limits));
+                    return Ok(feed(
+                        Kind::Events { tracer: Box::new(tracer), counters },
+                        Source::Ebpf,
+                        limits,
+                        start_ns,
+                    ));
                 }
                 Err(e) if choice == SourceChoice::Ebpf => return Err(e.into()),
                 Err(e) => e.to_string(),
@@ -87,8 +93,9 @@ impl Feed {
         let period = Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
         let sampler = sampler(devices, topology, period).context("/proc/diskstats cannot be read; is proc mounted?")?;
         let limits = vec![COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")];
+        let start_ns = monotonic_ns();
         let pace = Pace::starting_at(start_ns, period);
-        Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits))
+        Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits, start_ns))
     }
 
     /// What takes the place of a feed that has been finished.
@@ -104,6 +111,11 @@ impl Feed {
     /// What this source cannot see and why, a line each.
     pub fn limits(&self) -> &[String] {
         &self.limits
+    }
+
+    /// The recording's start in nanoseconds of `CLOCK_MONOTONIC`: with events the moment from which on all are seen.
+    pub fn start_ns(&self) -> i64 {
+        self.start_ns
     }
 
     /// Takes whatever there is by now.
@@ -182,12 +194,7 @@ impl Feed {
     }
 }
 
-fn start_tracer(
-    options: &FeedOptions,
-    devices: Option<&[DevId]>,
-    topology: &Topology,
-    start_ns: i64,
-) -> Result<Tracer, TraceError> {
+fn start_tracer(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Tracer, TraceError> {
     let wanted = |id: DevId| devices.is_none_or(|d| d.contains(&id));
     // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
     let bio_based =
@@ -197,7 +204,6 @@ fn start_tracer(
         ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),
         attribution: options.attribution,
         bio_based,
-        start_monotonic_ns: start_ns,
         ..TracerOptions::default()
     })
 }

@@ -251,7 +251,7 @@ mod tests {
         pipeline.finish(20, RecorderCost::default()).unwrap();
 
         let recording = Recording::open(&path).unwrap();
-        let lost: Vec<Lost> = recording.lost(0..21).unwrap();
+        let lost: Vec<Lost> = recording.lost(0..21);
         assert_eq!(lost.len(), 1);
         assert_eq!((lost[0].from_ns, lost[0].to_ns, lost[0].ios, lost[0].bytes), (1, 9, Some(3), Some(3 * 4096)));
         assert_eq!((lost[0].merges, lost[0].reason), (Some(3), LossReason::WriterBusy));

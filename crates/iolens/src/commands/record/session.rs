@@ -90,10 +90,10 @@ impl Session {
     /// No source, or no place to write.
     pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
         let cost_before = own_cost();
-        let start_ns = monotonic_ns();
-        let start_unix_ns = wall_clock_ns();
         let clock = ClockWatch::start();
-        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology, start_ns)?;
+        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
+        let start_ns = feed.start_ns();
+        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
         let host = Host::read("/".as_ref());
         let known = selected(topology.devices(), options.devices.as_deref());
         let meta = RecordingMeta {

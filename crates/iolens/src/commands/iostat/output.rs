@@ -1,0 +1,34 @@
+//! Standard output and standard error without a buffer between: one `write` per report.
+
+use iolens_observe::counters::process;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// Writes everything to standard output.
+///
+/// # Errors
+/// What `write` says; `EBADF` if the program was started with its standard output closed.
+pub fn try_write(bytes: &[u8]) -> Result<(), Errno> {
+    if process::stdout_was_closed() {
+        return Err(Errno::BADF);
+    }
+    all(std::io::stdout().as_fd(), bytes)
+}
+
+/// Writes what fits to standard output; whoever prints a version does not care.
+pub fn write(bytes: &[u8]) {
+    let _ = try_write(bytes);
+}
+
+/// Writes to standard error, if there is one.
+pub fn write_error(bytes: &[u8]) {
+    let _ = all(std::io::stderr().as_fd(), bytes);
+}
+
+fn all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let n = rustix::io::retry_on_intr(|| rustix::io::write(fd, bytes))?;
+        bytes = &bytes[n..];
+    }
+    Ok(())
+}

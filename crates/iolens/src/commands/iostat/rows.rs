@@ -1,0 +1,149 @@
+//! From the list to the rows of a report: groups are summed, filters applied, names chosen.
+
+use super::list::{DeviceList, Entry, Kind};
+use crate::present::iostat::Row;
+use iolens_core::analysis::rates::iostat::{add_to_group, idle, restarted, unused, values};
+use iolens_core::model::DiskCounters;
+use iolens_observe::counters::{MAPPER_DIR, PersistentNames, Root, device_mapper_major, mapper_name};
+use rustix::io::Errno;
+use std::borrow::Cow;
+
+/// Which rows are shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Filter {
+    /// Devices that were never used too.
+    pub unfiltered: bool,
+    /// `-z`: not those without an operation in the interval.
+    pub omit_idle: bool,
+    /// `-H`: of a group only the sum.
+    pub hide_members: bool,
+}
+
+/// How a device's name is chosen.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// `-N`.
+    pub mapper: bool,
+    /// `-j`.
+    pub persistent: Option<PersistentNames>,
+    mapper_major: Option<Option<u32>>,
+}
+
+impl Names {
+    /// By these options.
+    pub fn new(mapper: bool, persistent: Option<PersistentNames>) -> Names {
+        Names { mapper, persistent, mapper_major: None }
+    }
+
+    /// The name to show. `!` is shown as the `/` that it stands for.
+    ///
+    /// # Errors
+    /// `/dev/mapper` cannot be listed.
+    fn of<'a>(&mut self, root: &Root, entry: &'a Entry) -> Result<Cow<'a, [u8]>, Errno> {
+        let own = || match entry.name.contains(&b'!') {
+            true => Cow::Owned(slashes(entry.name.clone())),
+            false => Cow::Borrowed(entry.name.as_slice()),
+        };
+        let Some((major, minor)) = entry.number else { return Ok(own()) };
+        if let Some(name) = self.persistent.as_ref().and_then(|p| p.name_of(root, major, minor)) {
+            return Ok(Cow::Owned(slashes(name)));
+        }
+        if self.mapper {
+            let dm = *self.mapper_major.get_or_insert_with(|| device_mapper_major(root));
+            if dm == Some(major)
+                && let Some(name) = mapper_name(root, major, minor)?
+            {
+                return Ok(Cow::Owned(slashes(name)));
+            }
+        }
+        Ok(own())
+    }
+}
+
+fn slashes(mut name: Vec<u8>) -> Vec<u8> {
+    name.iter_mut().filter(|b| **b == b'!').for_each(|b| *b = b'/');
+    name
+}
+
+/// Sums the members of each group into its current slot. Members that the filter hides add nothing.
+pub fn sum_groups(list: &mut DeviceList, slot: usize, sample: u64, unfiltered: bool) {
+    let mut group: Option<usize> = None;
+    for at in 0..list.entries().len() {
+        let entries = list.entries_mut();
+        if entries[at].kind == Kind::Group {
+            entries[at].set(DiskCounters::default(), slot, sample);
+            group = Some(at);
+        } else if let Some(g) = group
+            && entries[at].exists
+            && (unfiltered || !unused(&entries[at].slots[slot]))
+        {
+            let member = entries[at].slots[slot];
+            add_to_group(&mut entries[g].slots[slot], &member);
+        }
+    }
+}
+
+/// An entry in its place among the rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Placed<'a> {
+    /// The entry.
+    pub entry: &'a Entry,
+    /// Members of a group that are there; 1 for a device.
+    pub members: usize,
+    /// Whether it is a member of a group.
+    pub grouped: bool,
+}
+
+/// The entries in the order of their rows: a group's sum comes after its members.
+pub fn in_order(list: &DeviceList) -> impl Iterator<Item = Placed<'_>> {
+    let entries = list.entries();
+    let first = entries.iter().position(|e| e.kind == Kind::Group).unwrap_or(entries.len());
+    let (alone, grouped) = entries.split_at(first);
+    let device = |grouped: bool| move |entry| Placed { entry, members: 1, grouped };
+    let groups = grouped.chunk_by(|_, next| next.kind != Kind::Group).flat_map(move |chunk| {
+        let members = chunk[1..].iter().filter(|e| e.exists);
+        let sum = Placed { entry: &chunk[0], members: members.clone().count(), grouped: false };
+        members.map(device(true)).chain(std::iter::once(sum))
+    });
+    alone.iter().filter(|e| e.exists).map(device(false)).chain(groups)
+}
+
+/// Whether an entry has a row.
+pub fn shown(placed: &Placed<'_>, slot: usize, filter: Filter) -> bool {
+    let (now, before) = (&placed.entry.slots[slot], &placed.entry.slots[1 - slot]);
+    let hidden = filter.hide_members && placed.grouped
+        || !filter.unfiltered && unused(now)
+        || filter.omit_idle && idle(before, now);
+    !hidden
+}
+
+/// The rows of a report. With an error, those before the one whose name could not be found.
+pub fn rows<'a>(
+    list: &'a DeviceList,
+    slot: usize,
+    interval_cs: f64,
+    filter: Filter,
+    names: &mut Names,
+    root: &Root,
+) -> (Vec<Row<'a>>, Option<Errno>) {
+    let mut rows = Vec::new();
+    for placed in in_order(list).filter(|p| shown(p, slot, filter)) {
+        let Placed { entry, members, .. } = placed;
+        let name = match names.of(root, entry) {
+            Ok(name) => name,
+            Err(e) => return (rows, Some(e)),
+        };
+        let (now, mut before) = (&entry.slots[slot], &entry.slots[1 - slot]);
+        let nothing = DiskCounters::default();
+        if restarted(before, now) {
+            before = &nothing;
+        }
+        rows.push(Row { name, values: values(before, now, interval_cs), members });
+    }
+    (rows, None)
+}
+
+/// What is said when `/dev/mapper` cannot be listed.
+pub fn mapper_error(e: Errno) -> String {
+    format!("Cannot open {MAPPER_DIR}: {}", super::reason(e))
+}

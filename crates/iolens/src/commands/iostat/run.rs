@@ -1,0 +1,387 @@
+//! The loop: sample, report, wait.
+
+use super::list::DeviceList;
+use super::reader::{Reader, Selection};
+use super::rows::{Filter, Names, mapper_error, rows, sum_groups};
+use super::words::Setup;
+use super::{Failure, output, reason, records};
+use crate::cli::iostat::{Format, Options, Plan, Stamp, Step, Unit};
+use crate::present::iostat::color::Colors;
+use crate::present::iostat::records::{csv_cpu_heading, csv_device_heading};
+use crate::present::iostat::{Banner, Report, SizeUnit, Style, json, plain};
+use iolens_core::analysis::rates::iostat::{cpu_percent, interval_cs};
+use iolens_core::model::CpuCounters;
+use iolens_observe::counters::{
+    LocalTime, Locale, Pace, Root, SystemFiles, Wake, monotonic_ns, process, processors, system_names, unix_time_s,
+};
+use rustix::io::Errno;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What a sample left behind.
+#[derive(Debug)]
+pub struct Taken<'a> {
+    /// Its root.
+    pub root: &'a Root,
+    /// The list with its counters.
+    pub list: &'a DeviceList,
+}
+
+/// One instant of the machine as a whole.
+#[derive(Debug, Clone, Copy, Default)]
+struct Instant {
+    uptime_cs: u64,
+    monotonic_ns: i64,
+    cpu: CpuCounters,
+}
+
+/// A run.
+#[derive(Debug)]
+pub struct Run {
+    options: Options,
+    style: Style,
+    locale: Locale,
+    iso: bool,
+    cpu: bool,
+    devices: bool,
+    filter: Filter,
+    names: Names,
+    list: DeviceList,
+    selection: Selection,
+    reader: Reader,
+    system: SystemFiles,
+    root: Root,
+    samples: std::vec::IntoIter<PathBuf>,
+    count: Option<u64>,
+    fractional: bool,
+    skips_first: bool,
+    pace: Option<Pace>,
+    stop: Arc<AtomicBool>,
+    instants: [Instant; 2],
+    out: Vec<u8>,
+    /// What comes before the next report, or what of it comes before the end.
+    pending: Pending,
+}
+
+/// What separates two reports is written when the second is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Nothing,
+    Line,
+    CommaLine,
+}
+
+impl Run {
+    /// Counts processors, prints the banner and prepares the loop.
+    pub fn start(plan: &Plan, setup: Setup, root: Root, samples: Vec<PathBuf>) -> Result<Run, Failure> {
+        let options = plan.options.clone();
+        let locale = Locale::from_environment();
+        let fractional = !setup.whole_seconds();
+        let grouped = plan.steps.iter().any(|s| matches!(s, Step::Group(_)));
+        let both = !options.cpu && !options.disk;
+        let devices = both || options.disk || setup.selection.everything || options.extended || setup.unfiltered;
+        let processors = processors(&root).map_err(|e| Failure {
+            code: 1,
+            message: format!("Cannot open {}: {}", root.path("/proc/stat").display(), reason(e)),
+        })?;
+        let mut run = Run {
+            style: style(&options, &locale),
+            iso: std::env::var_os("S_TIME_FORMAT").is_some_and(|v| v == "ISO"),
+            cpu: both || options.cpu,
+            devices,
+            filter: Filter {
+                unfiltered: setup.unfiltered,
+                omit_idle: options.omit_idle,
+                hide_members: options.hide_members && grouped,
+            },
+            names: Names::new(options.mapper_names, setup.persistent),
+            list: setup.list,
+            selection: setup.selection,
+            reader: setup.reader,
+            system: SystemFiles::new(&root),
+            samples: samples.into_iter(),
+            count: setup.count,
+            fractional,
+            skips_first: options.omit_first && setup.interval.is_some(),
+            pace: None,
+            stop: Arc::new(AtomicBool::new(false)),
+            instants: [Instant::default(); 2],
+            out: Vec::new(),
+            pending: Pending::Nothing,
+            locale,
+            root,
+            options,
+        };
+        run.banner(processors);
+        match setup.interval {
+            Some(interval) if !run.root.is_recorded() => {
+                process::raise_file_limit();
+                for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+                    // Without a handler the signal ends the program at once; nothing else depends on it.
+                    let _ = signal_hook::flag::register(signal, Arc::clone(&run.stop));
+                }
+                run.pace = Some(Pace::new(interval));
+            }
+            _ => {}
+        }
+        run.samples.next();
+        Ok(run)
+    }
+
+    fn banner(&mut self, processors: usize) {
+        let names = system_names(&self.root);
+        let time = self.now();
+        let banner = Banner {
+            sysname: names.sysname,
+            release: names.release,
+            nodename: names.nodename,
+            machine: names.machine,
+            date: self.format(time, if self.iso { "%Y-%m-%d" } else { "%x" }),
+            processors,
+        };
+        match self.options.format {
+            Format::Plain => {
+                plain::banner(&mut self.out, &banner);
+                if !self.skips_first {
+                    self.out.push(b'\n');
+                }
+            }
+            Format::Json => json::banner(&mut self.out, &banner),
+            Format::Csv if self.devices => csv_device_heading(&mut self.out),
+            Format::Csv => csv_cpu_heading(&mut self.out),
+            Format::Ndjson => {}
+        }
+        // Whether anybody can read it is found out by the first report.
+        output::write(&self.out);
+        self.out.clear();
+    }
+
+    /// Seconds since the Unix epoch, of the machine or of the recorded sample.
+    fn now(&mut self) -> i64 {
+        if self.root.is_recorded() { self.system.recorded_time_s(&self.root).unwrap_or(0) } else { unix_time_s() }
+    }
+
+    fn format(&self, unix_s: i64, format: &str) -> Vec<u8> {
+        LocalTime::at(unix_s).map(|t| self.locale.format(&t, format)).unwrap_or_default()
+    }
+
+    /// Reports until the count is reached, a signal comes, or the recorded samples end. An error ends the document too,
+    /// so that JSON is always whole.
+    pub fn reports(mut self) -> Result<(), Failure> {
+        let mut sample = 0;
+        let mut skip = self.skips_first;
+        loop {
+            let slot = 1 - (sample % 2) as usize;
+            let step = self.sample(slot, sample).and_then(|()| if skip { Ok(()) } else { self.report(slot, sample) });
+            if let Err(failure) = step {
+                self.close_after(&failure);
+                return Err(failure);
+            }
+            if !skip {
+                self.count = self.count.map(|c| c - 1);
+            }
+            if self.count == Some(0) || !self.wait() {
+                break;
+            }
+            let comma = self.options.format == Format::Json && !skip;
+            self.pending = if comma { Pending::CommaLine } else { Pending::Line };
+            skip = false;
+            sample += 1;
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Reads one sample into `slot`.
+    fn sample(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
+        let uptime = self.system.uptime_cs();
+        let monotonic_ns = monotonic_ns();
+        let uptime_cs = match uptime {
+            Ok(Some(cs)) => cs,
+            _ => {
+                let message = format!("Cannot read {}", self.root.path("/proc/uptime").display());
+                return Err(Failure { code: 2, message });
+            }
+        };
+        // It is dear to print for the kernel: a live run that shows no processors looks at it only once.
+        let cpu = if self.cpu || sample == 0 || self.root.is_recorded() {
+            self.system.cpu().map_err(|e| Failure {
+                code: 2,
+                message: format!("Cannot open {}: {}", self.root.path("/proc/stat").display(), reason(e)),
+            })?
+        } else {
+            CpuCounters::default()
+        };
+        self.instants[slot] = Instant { uptime_cs, monotonic_ns, cpu };
+        if self.devices {
+            self.reader.read(&mut self.list, &self.selection, slot, sample);
+            sum_groups(&mut self.list, slot, sample, self.filter.unfiltered);
+        }
+        Ok(())
+    }
+
+    /// Hundredths of a second since the previous sample (since boot, for the first): whole ones of the kernel's uptime,
+    /// as in the reference, or measured more finely where the reference has no interval.
+    fn interval_cs(&self, slot: usize, sample: u64) -> f64 {
+        let (now, before) = (self.instants[slot], self.instants[1 - slot]);
+        if self.fractional && sample > 0 && !self.root.is_recorded() {
+            return (now.monotonic_ns - before.monotonic_ns).max(1) as f64 / 1e7;
+        }
+        interval_cs(before.uptime_cs, now.uptime_cs) as f64
+    }
+
+    fn report(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
+        self.separate();
+        let itv = self.interval_cs(slot, sample);
+        let cpu = self.cpu.then(|| cpu_percent(&self.instants[1 - slot].cpu, &self.instants[slot].cpu));
+        if matches!(self.options.format, Format::Ndjson | Format::Csv) {
+            self.records(slot, sample, itv, cpu);
+            return self.flush();
+        }
+        let stamp = self.stamp();
+        let mut error = None;
+        let rows = self.devices.then(|| {
+            let (rows, e) = rows(&self.list, slot, itv, self.filter, &mut self.names, &self.root);
+            error = e;
+            rows
+        });
+        let before = self.out.len();
+        let report = Report { stamp, cpu, rows };
+        match self.options.format {
+            Format::Json => json::report(&mut self.out, &self.style, &report),
+            _ => plain::report(&mut self.out, &self.style, &report),
+        }
+        if let Some(e) = error {
+            if self.options.format == Format::Json {
+                // A report that breaks off would break the document.
+                self.out.truncate(before);
+            } else {
+                self.out.pop();
+                self.flush()?;
+            }
+            return Err(Failure { code: 4, message: mapper_error(e) });
+        }
+        self.flush()
+    }
+
+    fn records(
+        &mut self,
+        slot: usize,
+        sample: u64,
+        itv: f64,
+        cpu: Option<iolens_core::analysis::rates::iostat::CpuPercent>,
+    ) {
+        let unix_ns = if self.root.is_recorded() {
+            self.now().saturating_mul(1_000_000_000)
+        } else {
+            let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+            t.tv_sec.saturating_mul(1_000_000_000).saturating_add(t.tv_nsec)
+        };
+        let live = sample > 0 && !self.root.is_recorded();
+        let measured = self.instants[slot].monotonic_ns - self.instants[1 - slot].monotonic_ns;
+        let span_ns = if live { measured } else { (itv * 1e7) as i64 };
+        let at = records::Interval { sample, slot, span_ns, unix_ns };
+        let taken = Taken { root: &self.root, list: &self.list };
+        records::report(&mut self.out, self.options.format, &taken, at, self.filter, cpu.as_ref(), self.devices);
+    }
+
+    fn stamp(&mut self) -> Option<Vec<u8>> {
+        let time = match self.options.stamp {
+            Stamp::No => return None,
+            _ => self.now(),
+        };
+        Some(match self.options.stamp {
+            Stamp::Epoch => time.to_string().into_bytes(),
+            _ if self.iso => self.format(time, "%FT%T%z"),
+            _ => self.format(time, "%x %X"),
+        })
+    }
+
+    fn separate(&mut self) {
+        if matches!(self.options.format, Format::Plain | Format::Json) {
+            let text: &[u8] = match self.pending {
+                Pending::Nothing => b"",
+                Pending::Line => b"\n",
+                Pending::CommaLine => b",\n",
+            };
+            self.out.extend_from_slice(text);
+        }
+        self.pending = Pending::Nothing;
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        let written = output::try_write(&self.out);
+        self.out.clear();
+        written.map_err(|e: Errno| Failure { code: 6, message: format!("stdout: {}", reason(e)) })
+    }
+
+    /// Waits for the next sample. `false`: there is none, because a signal came or the recorded samples ended.
+    fn wait(&mut self) -> bool {
+        if self.root.is_recorded() {
+            let Some(next) = self.samples.next() else { return false };
+            self.root = Root::recorded(next);
+            self.reader = Reader::new(&self.root, self.selection.alternate.as_ref());
+            self.system = SystemFiles::new(&self.root);
+            self.list.close_files();
+            return true;
+        }
+        let Some(pace) = &mut self.pace else { return false };
+        while !self.stop.load(Ordering::Relaxed) {
+            if let Wake::Due { .. } = pace.wait() {
+                return !self.stop.load(Ordering::Relaxed);
+            }
+        }
+        false
+    }
+
+    /// The empty line after the last report, and the document's end.
+    fn end(&mut self) {
+        match self.options.format {
+            Format::Plain => self.out.push(b'\n'),
+            Format::Json => {
+                self.out.push(b'\n');
+                json::end(&mut self.out);
+            }
+            Format::Ndjson | Format::Csv => {}
+        }
+        output::write(&self.out);
+    }
+
+    /// Ends the document after an error, unless it is that nobody reads.
+    fn close_after(&mut self, failure: &Failure) {
+        if failure.code != 6 && self.options.format == Format::Json {
+            self.out.clear();
+            self.end();
+        }
+    }
+}
+
+fn style(o: &Options, locale: &Locale) -> Style {
+    let unit = match o.unit {
+        Some(Unit::Kilo) => SizeUnit::Kilo,
+        Some(Unit::Mega) => SizeUnit::Mega,
+        Some(Unit::Giga) => SizeUnit::Giga,
+        None if std::env::var_os("POSIXLY_CORRECT").is_some() => SizeUnit::Blocks,
+        None => SizeUnit::Kilo,
+    };
+    let env = |name| std::env::var_os(name);
+    let (colors, sgr) = (env("S_COLORS"), env("S_COLORS_SGR"));
+    let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+    Style {
+        extended: o.extended,
+        short: o.short,
+        pretty: o.pretty,
+        human: o.human,
+        compact: o.compact,
+        decimals: o.decimals,
+        unit,
+        decimal_point: locale.decimal_point(),
+        colors: Colors::from_environment(
+            colors.as_ref().map(|c| c.as_bytes()),
+            sgr.as_ref().map(|c| c.as_bytes()),
+            terminal,
+        ),
+    }
+}

@@ -1,0 +1,128 @@
+//! All disks at once, by the cheapest road that gives the same answer.
+
+use iolens_core::model::DiskCounters;
+use iolens_observe::counters::{DiskstatsReader, KernelFile, Root, RowKind, parse_stat};
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A directory on an ordinary file system that changed less than this long ago is listed again: time stamps of
+/// directories are no finer than a tick of the kernel's clock.
+const SETTLED_S: i64 = 2;
+
+/// Names in a directory: as the system lists them, or in byte order.
+pub fn names(dir: &Path, sorted: bool) -> std::io::Result<Vec<Vec<u8>>> {
+    let mut names: Vec<Vec<u8>> =
+        std::fs::read_dir(dir)?.map_while(Result::ok).map(|e| e.file_name().into_vec()).collect();
+    if sorted {
+        names.sort_unstable();
+    }
+    Ok(names)
+}
+
+/// Every directory with a `stat` file in `/sys/block`, or in a copy of it.
+#[derive(Debug, Default)]
+pub struct DirectoryScan {
+    dir: PathBuf,
+    sorted: bool,
+    listed: Option<(i64, i64)>,
+    files: Vec<(Vec<u8>, KernelFile)>,
+    buffer: Vec<u8>,
+}
+
+impl DirectoryScan {
+    /// Prepares to scan `dir`.
+    pub fn new(dir: PathBuf, sorted: bool) -> DirectoryScan {
+        DirectoryScan { dir, sorted, ..DirectoryScan::default() }
+    }
+
+    /// Hands the counters of every disk that can be read to `take`, in the directory's order.
+    pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) {
+        self.list();
+        for (name, file) in &mut self.files {
+            if let Ok(text) = file.read(&mut self.buffer) {
+                take(name, parse_stat(text).counters);
+            }
+        }
+    }
+
+    /// Lists the directory, unless it certainly has not changed.
+    fn list(&mut self) {
+        let changed = std::fs::metadata(&self.dir).ok().map(|m| (m.mtime(), m.mtime_nsec()));
+        let now = iolens_observe::counters::unix_time_s();
+        let settled = changed.is_some_and(|(s, _)| s < now - SETTLED_S) && !self.dir.starts_with("/sys");
+        if settled && self.listed == changed {
+            return;
+        }
+        self.listed = changed;
+        let Ok(names) = names(&self.dir, self.sorted) else {
+            self.files.clear();
+            return;
+        };
+        if names.iter().eq(self.files.iter().map(|(n, _)| n)) {
+            return;
+        }
+        let mut old = std::mem::take(&mut self.files);
+        self.files = names
+            .into_iter()
+            .map(|name| match old.iter().position(|(n, _)| *n == name) {
+                Some(at) => old.swap_remove(at),
+                None => {
+                    let file = KernelFile::new(self.dir.join(OsStr::from_bytes(&name)).join("stat"));
+                    (name, file)
+                }
+            })
+            .collect();
+    }
+}
+
+/// `/proc/diskstats` in place of one file per disk, for as long as it names the same disks as `/sys/block`: one system
+/// call per 45 devices, against two or three per device.
+#[derive(Debug, Default)]
+pub struct KernelScan {
+    block: PathBuf,
+    reader: Option<DiskstatsReader>,
+    generation: Option<u64>,
+    /// Rows of disks in `/sys/block`'s order; `None`: the two disagree.
+    order: Option<Vec<usize>>,
+}
+
+impl KernelScan {
+    /// Prepares it, if `root` is a running kernel and `allowed`.
+    pub fn new(root: &Root, allowed: bool) -> KernelScan {
+        let (stats, block) = (root.path("/proc/diskstats"), root.path("/sys/block"));
+        let kernel = |p: &Path, magic: u64| rustix::fs::statfs(p).is_ok_and(|s| s.f_type as u64 == magic);
+        let usable = allowed && !root.is_recorded() && kernel(&stats, 0x9fa0) && kernel(&block, 0x6265_6572);
+        KernelScan { block, reader: usable.then(|| DiskstatsReader::at(root, &stats)), generation: None, order: None }
+    }
+
+    /// Hands the counters of every disk to `take`, in `/sys/block`'s order. `false`: it cannot; read the directory.
+    pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) -> bool {
+        let Some(reader) = &mut self.reader else { return false };
+        if reader.read().is_err() {
+            return false;
+        }
+        if self.generation != Some(reader.generation()) {
+            self.generation = Some(reader.generation());
+            self.order = order(reader, &self.block);
+        }
+        let Some(order) = &self.order else { return false };
+        for row in order.iter().map(|i| &reader.rows()[*i]) {
+            take(&row.name, row.counters);
+        }
+        true
+    }
+}
+
+/// The rows of the directory's disks, in its order; `None` unless both hold the same names.
+fn order(reader: &DiskstatsReader, block: &Path) -> Option<Vec<usize>> {
+    let names = names(block, false).ok()?;
+    let mut rows: Vec<usize> = (0..reader.rows().len()).filter(|i| reader.rows()[*i].kind == RowKind::Disk).collect();
+    if rows.len() != names.len() {
+        return None;
+    }
+    let name = |i: &usize| reader.rows()[*i].name.as_slice();
+    rows.sort_unstable_by(|a, b| name(a).cmp(name(b)));
+    names.iter().map(|n| rows.binary_search_by(|r| name(r).cmp(n)).ok().map(|at| rows[at])).collect()
+}
