@@ -30,11 +30,7 @@ const volatile u8 set_shift = 51;
 
 /* Raised whenever a descriptor is closed: threads may remember what was behind one until then. */
 u32 descriptor_epoch = 1;
-/* Requests in the table. */
-u64 tracked;
-/* Raised by user space after it has read the losses. */
-u64 files_epoch = 1;
-struct files_loss files_lost[FILES_LOST_KINDS];
+struct files_state state;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -97,17 +93,9 @@ struct {
 	__type(value, struct ring_request);
 } ring_requests SEC(".maps");
 
-static __attribute__((noinline)) void lose(u32 kind)
+static __always_inline void lose(u32 kind)
 {
-	struct files_loss *l = &files_lost[kind % FILES_LOST_KINDS];
-	u64 now = bpf_ktime_get_ns();
-
-	if (l->epoch != files_epoch) {
-		l->epoch = files_epoch;
-		l->first_ns = now;
-	}
-	l->last_ns = now;
-	__sync_fetch_and_add(&l->count, 1);
+	__sync_fetch_and_add(&state.lost[kind], 1);
 }
 
 /* ---- the table of requests ---- */
@@ -152,7 +140,7 @@ static __always_inline struct found claim(u64 key)
 	for (u32 i = 0; i < FILE_WAYS; i++)
 		if (!s->way[i].key && __sync_val_compare_and_swap(&s->way[i].key, 0, key) == 0) {
 			struct found f = { &s->way[i], set, i };
-			__sync_fetch_and_add(&tracked, 1);
+			__sync_fetch_and_add(&state.tracked, 1);
 			return f;
 		}
 	lose(FILES_LOST_TABLE);
@@ -168,15 +156,14 @@ static __attribute__((noinline)) void emit(struct file_request *r)
 	if (e) {
 		__builtin_memcpy(e, r, sizeof(*e));
 		e->key = 1;
-		if (!e->close_exit_ns) /* dated after the place in the ring was taken: see order.rs */
-			e->close_exit_ns = bpf_ktime_get_ns();
+		e->close_exit_ns = bpf_ktime_get_ns();
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	} else {
 		lose(FILES_LOST_RING);
 	}
 	key = r->key;
 	__sync_val_compare_and_swap(&r->key, key, 0);
-	__sync_fetch_and_add(&tracked, -1);
+	__sync_fetch_and_add(&state.tracked, -1);
 }
 
 /* ---- descriptors and files ---- */
@@ -357,7 +344,6 @@ static __attribute__((noinline)) struct file_request *begin(u64 file, s32 fd, u3
 	if (f.r) {
 		f.r->flags |= F_END_UNSEEN;
 		f.r->size = ~0ull;
-		f.r->close_exit_ns = 0;
 		emit(f.r);
 	}
 	f = claim(file);
@@ -385,7 +371,6 @@ enum { O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
 
 static __always_inline void opened(u64 file, s32 fd, u32 open_flags, u64 enter, u64 now, u32 more)
 {
-	u32 direct = 040000; /* O_DIRECT of x86; user space corrects it by open_flags */
 	struct file_request *r;
 	u64 place;
 
@@ -395,21 +380,16 @@ static __always_inline void opened(u64 file, s32 fd, u32 open_flags, u64 enter, 
 	r->open_enter_ns = enter;
 	r->open_exit_ns = now;
 	r->open_flags = open_flags;
-	(void)direct;
 }
 
 /* One descriptor less. */
-static __attribute__((noinline)) int release(struct file_request *r, u64 enter, u64 exit, u32 why)
+static __attribute__((noinline)) int release(struct file_request *r, u64 enter, u32 why)
 {
-	u64 file, inode = 0, size = ~0ull;
-	struct counter holders = {};
-
 	if (!r)
 		return 0;
 	if (__sync_fetch_and_add(&r->aliases, -1) > 1)
 		return 0;
 	r->close_enter_ns = enter;
-	r->close_exit_ns = exit;
 	r->flags |= why;
 	emit(r);
 	return 0;
@@ -477,11 +457,11 @@ static long walk_one(u32 i, struct walk *w)
 		break;
 	case WALK_EXIT:
 		look_before_close(r, file);
-		release(r, w->now, w->now, F_AT_EXIT);
+		release(r, w->now, F_AT_EXIT);
 		break;
 	case WALK_RANGE:
 		look_before_close(r, file);
-		release(r, w->now, w->now, 0);
+		release(r, w->now, 0);
 		break;
 	case WALK_EXEC:
 		look_before_close(r, file);
@@ -680,7 +660,7 @@ static __attribute__((noinline)) int enter_rare(struct task *t, struct pt_regs *
 		__sync_fetch_and_add(&descriptor_epoch, 1);
 		t->kind = 0;
 		files = current()->files;
-		if (tracked && files && !(flags & CLOSE_RANGE_CLOEXEC) &&
+		if (state.tracked && files && !(flags & CLOSE_RANGE_CLOEXEC) &&
 		    !((flags & CLOSE_RANGE_UNSHARE) && files->count.counter > 1))
 			walk_descriptors(files, t->enter_ns, WALK_RANGE, argument(regs, 0), argument(regs, 1));
 		break;
@@ -693,7 +673,7 @@ static __attribute__((noinline)) int enter_rare(struct task *t, struct pt_regs *
 	case K_EXEC:
 		t->exec_files = 0;
 		files = current()->files;
-		if (tracked && files)
+		if (state.tracked && files)
 			t->exec_files = walk_descriptors(files, t->enter_ns, WALK_EXEC, 0, ~0u);
 		break;
 	case K_IO_SUBMIT:
@@ -740,7 +720,7 @@ int enter(u64 *ctx)
 		return 0;
 	if (unlikely(t->tid != (u32)who))
 		meet(t, who);
-	if (!t->wanted && !(tracked && changes_descriptors(kind)))
+	if (!t->wanted && !(state.tracked && changes_descriptors(kind)))
 		return 0;
 	t->kind = kind;
 	t->blocks = 0;
@@ -755,14 +735,6 @@ int enter(u64 *ctx)
 	t->enter_ns = bpf_ktime_get_ns();
 	return 0;
 }
-
-struct moved {
-	u64 enter_ns;
-	u64 exit_ns;
-	u64 bytes;
-	u32 how;
-	u32 blocks;
-};
 
 /* Sums up one data I/O. */
 static __always_inline void account(struct file_request *r, u64 enter, u64 now, u64 bytes, u32 how)
@@ -795,6 +767,7 @@ static __always_inline void account(struct file_request *r, u64 enter, u64 now, 
 		r->slowest_ns = duration;
 		r->slowest_enter_ns = enter;
 		r->slowest_how = how;
+		r->slowest_bytes = bytes >> 32 ? ~0u : bytes;
 	}
 }
 
@@ -852,7 +825,7 @@ static __always_inline u32 how_of(struct task *t)
 	return how;
 }
 
-static __attribute__((noinline)) int exit_sync(struct task *t, s64 ret, u64 now)
+static __attribute__((noinline)) int exit_sync(struct task *t, s64 ret)
 {
 	struct inode_facts facts = {};
 	struct file_request *e;
@@ -873,7 +846,7 @@ static __attribute__((noinline)) int exit_sync(struct task *t, s64 ret, u64 now)
 	e->key = 2;
 	e->sync = t->kind;
 	e->open_enter_ns = t->enter_ns;
-	e->close_exit_ns = now;
+	e->close_exit_ns = bpf_ktime_get_ns();
 	e->failed = ret < 0 ? -ret : 0;
 	e->slowest_how = how_of(t);
 	who = bpf_get_current_pid_tgid();
@@ -913,12 +886,12 @@ static __attribute__((noinline)) int exit_rare(struct task *t, s64 ret, u64 now,
 	switch (kind) {
 	case K_CLOSE: /* whatever it returns but EBADF, the descriptor is gone */
 		f = find(t->closing);
-		release(f.r, t->enter_ns, now, 0);
+		release(f.r, t->enter_ns, 0);
 		break;
 	case K_DUP2:
 		if (ret >= 0 && t->closing) {
 			f = find(t->closing);
-			release(f.r, t->enter_ns, now, 0);
+			release(f.r, t->enter_ns, 0);
 		}
 		/* fallthrough */
 	case K_DUP:
@@ -984,7 +957,7 @@ int leave(u64 *ctx)
 	}
 	if (kind >= K_FSYNC && kind <= K_SYNCFS) {
 		t->kind = kind;
-		exit_sync(t, ret, now);
+		exit_sync(t, ret);
 		t->kind = 0;
 	} else if ((kind >= K_OPEN && kind <= K_CREAT) || kind == K_OPEN_BY_HANDLE) {
 		exit_open(t, ret, now);
@@ -1007,7 +980,7 @@ int process_fork(u64 *ctx)
 	if ((filter_mode & FILTER_TREE) && parent_tgid != child_tgid &&
 	    (parent_tgid == own_tgid || bpf_map_lookup_elem(&processes, &parent_tgid)))
 		bpf_map_update_elem(&processes, &child_tgid, &one, BPF_ANY);
-	if (tracked && files && files != parent->files)
+	if (state.tracked && files && files != parent->files)
 		walk_descriptors(files, 0, WALK_FORK, 0, ~0u);
 	return 0;
 }
@@ -1032,7 +1005,7 @@ static long sweep_set(u32 i, struct sweep *s)
 		/* All but one of the descriptors that are gone; release() takes the last. */
 		__sync_fetch_and_add(&r->aliases, 1 - (s32)r->exec_aliases);
 		r->exec_aliases = 0;
-		release(r, s->now, s->now, F_AT_EXIT);
+		release(r, s->now, F_AT_EXIT);
 		s->left--;
 	}
 	return s->left ? 0 : 1;
@@ -1097,7 +1070,7 @@ int process_exit(u64 *ctx)
 	 * The last thread of a process ends its descriptors. Other threads may not have let go of the table yet, but
 	 * they are past all system calls.
 	 */
-	if (last && tracked && files) {
+	if (last && state.tracked && files) {
 		__sync_fetch_and_add(&descriptor_epoch, 1);
 		walk_descriptors(files, bpf_ktime_get_ns(), WALK_EXIT, 0, ~0u);
 	}
