@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let mut tracer = FilesTracer::start(&options)?;
+    eprintln!("attached");
     let mut child = Command::new(words.next().ok_or("which command?")?).args(words).spawn()?;
     let (mut out, mut lost) = (Vec::new(), Vec::new());
     while child.try_wait()?.is_none() {

@@ -15,6 +15,7 @@ pub mod conclusions;
 pub mod detail;
 pub mod devices;
 pub mod envelope;
+pub mod files;
 pub mod findings;
 pub mod io_ticks;
 pub mod latencies;
