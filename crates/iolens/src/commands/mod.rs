@@ -6,7 +6,6 @@ pub mod iostat;
 mod live;
 pub mod record;
 mod report;
-pub mod report_html;
 mod source;
 mod window;
 mod zoom;
