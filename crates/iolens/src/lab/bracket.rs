@@ -28,7 +28,10 @@ impl Disk {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let link = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
         let mut dir = link.canonicalize().map_err(|_| {
-            io::Error::other(format!("{}: no single disk is under it (a network, memory or multi-disk file system)", path.display()))
+            io::Error::other(format!(
+                "{}: no single disk is under it (a network, memory or multi-disk file system)",
+                path.display()
+            ))
         })?;
         if dir.join("partition").exists() {
             dir.pop();
@@ -36,7 +39,8 @@ impl Disk {
         let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let text = std::fs::read_to_string(dir.join("dev"))?;
         let id = text.trim().split_once(':').and_then(|(a, b)| Some(DevId::new(a.parse().ok()?, b.parse().ok()?)));
-        id.map(|dev| Disk { name, dev }).ok_or_else(|| io::Error::other(format!("{}: its number cannot be read", dir.display())))
+        id.map(|dev| Disk { name, dev })
+            .ok_or_else(|| io::Error::other(format!("{}: its number cannot be read", dir.display())))
     }
 
     /// A number from its queue directory in sysfs.

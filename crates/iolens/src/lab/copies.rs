@@ -162,7 +162,14 @@ impl Copies {
 ///
 /// # Errors
 /// A copy failed, the device is gone, or `stop` was set.
-pub fn measure(plan: &CopiesPlan, cell: &CopyCell, source: &Path, dir: &Path, disk: &Disk, stop: &AtomicBool) -> Result<CopyResult> {
+pub fn measure(
+    plan: &CopiesPlan,
+    cell: &CopyCell,
+    source: &Path,
+    dir: &Path,
+    disk: &Disk,
+    stop: &AtomicBool,
+) -> Result<CopyResult> {
     let first = disk.read()?;
     let begun = Instant::now();
     let mut copies = Copies::start(source, dir, cell.copies)?;

@@ -61,7 +61,8 @@ impl Experiment {
     pub fn begin<P: Serialize + DeserializeOwned + PartialEq>(dir: &Path, plan: &Plan<P>) -> Result<Experiment> {
         let path = dir.join(PLAN);
         if path.is_file() {
-            let old: Plan<P> = read_json(&path).with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
+            let old: Plan<P> =
+                read_json(&path).with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
             if old.plan != plan.plan || old.kind != plan.kind {
                 bail!("{}: holds an experiment with other options; choose another directory", dir.display());
             }
@@ -139,7 +140,8 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
 /// Whole or not at all: a kill in between leaves the old state.
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let part = path.with_extension("part");
-    fs::write(&part, serde_json::to_vec_pretty(value)?).with_context(|| format!("{} cannot be written", part.display()))?;
+    fs::write(&part, serde_json::to_vec_pretty(value)?)
+        .with_context(|| format!("{} cannot be written", part.display()))?;
     fs::rename(&part, path).with_context(|| format!("{} cannot be written", path.display()))
 }
 

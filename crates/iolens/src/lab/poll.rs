@@ -123,7 +123,13 @@ const TIMED: usize = 20;
 ///
 /// # Errors
 /// The counters cannot be read, or `stop` was set.
-pub fn measure(plan: &PollPlan, cell: &PollCell, disks: &[Disk], hz: Option<u32>, stop: &AtomicBool) -> Result<PollResult> {
+pub fn measure(
+    plan: &PollPlan,
+    cell: &PollCell,
+    disks: &[Disk],
+    hz: Option<u32>,
+    stop: &AtomicBool,
+) -> Result<PollResult> {
     let root = Root::live();
     let mut kept = DiskstatsReader::open(&root).context("/proc/diskstats cannot be read")?;
     let mut stat = KernelFile::new(format!("/sys/block/{}/stat", disks[0].name));

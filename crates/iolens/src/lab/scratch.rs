@@ -58,7 +58,9 @@ impl Registry {
 
     fn entries(&self) -> Vec<(Thing, String)> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
-        text.lines().filter_map(|l| l.split_once('\t').and_then(|(t, w)| Some((Thing::from_word(t)?, w.to_owned())))).collect()
+        text.lines()
+            .filter_map(|l| l.split_once('\t').and_then(|(t, w)| Some((Thing::from_word(t)?, w.to_owned()))))
+            .collect()
     }
 
     /// A scratch file of `bytes` random bytes, which must not exist yet; removed when dropped.
@@ -173,7 +175,9 @@ fn run(program: &str, words: &[&str]) -> io::Result<String> {
 /// Whether a program can be found.
 pub fn has_program(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]).any(|d| d.join(name).is_file())
+    std::env::split_paths(&path)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")])
+        .any(|d| d.join(name).is_file())
 }
 
 /// Fails unless `dir` has `bytes` and a tenth more to spare.

@@ -95,14 +95,11 @@ fn text_table(out: &mut String, t: &Table) {
     }
 }
 
-/// Comma-separated values of a table, quoted where needed.
+/// Comma-separated values of a table, quoted and made safe for spreadsheets where needed.
 pub fn csv(t: &Table) -> String {
     let mut out = String::new();
     for row in std::iter::once(&t.columns).chain(&t.rows) {
-        let cells: Vec<String> = row
-            .iter()
-            .map(|c| if c.contains([',', '"', '\n', '\r']) { format!("\"{}\"", c.replace('"', "\"\"")) } else { c.clone() })
-            .collect();
+        let cells: Vec<_> = row.iter().map(|c| escape::csv(c)).collect();
         out.push_str(&cells.join(","));
         out.push('\n');
     }
@@ -142,7 +139,12 @@ pub fn html(d: &Document, raw: &[(String, String)]) -> String {
     if !raw.is_empty() {
         out.push_str("<h2>Raw numbers</h2><ul>");
         for (name, content) in raw {
-            let _ = write!(out, "<li><a download=\"{0}\" href=\"data:text/plain;charset=utf-8,{1}\">{0}</a></li>", e(name), percent(content));
+            let _ = write!(
+                out,
+                "<li><a download=\"{0}\" href=\"data:text/plain;charset=utf-8,{1}\">{0}</a></li>",
+                e(name),
+                percent(content)
+            );
         }
         out.push_str("</ul>");
     }
@@ -231,7 +233,9 @@ fn svg(c: &Chart) -> String {
     let points = || c.curves.iter().flat_map(|k| &k.points).filter(usable);
     let (x, y) = (Axis::of(points().map(|p| p.0), c.logarithmic), Axis::of(points().map(|p| p.1), c.logarithmic));
     let top = 14.0 + 18.0 * c.curves.len() as f64;
-    let at = |p: &(f64, f64)| (LEFT + x.share(p.0) * (WIDTH - LEFT - 12.0), HEIGHT - BOTTOM - y.share(p.1) * (HEIGHT - BOTTOM - top));
+    let at = |p: &(f64, f64)| {
+        (LEFT + x.share(p.0) * (WIDTH - LEFT - 12.0), HEIGHT - BOTTOM - y.share(p.1) * (HEIGHT - BOTTOM - top))
+    };
     let mut s = format!(
         "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} by {}\" font-size=\"12\" fill=\"currentColor\">",
         escape::html(&c.y),
@@ -240,7 +244,13 @@ fn svg(c: &Chart) -> String {
     let mut label = |px: f64, py: f64, anchor: &str, what: &str| {
         let _ = write!(s, "<text x=\"{px:.1}\" y=\"{py:.1}\" text-anchor=\"{anchor}\">{}</text>", escape::html(what));
     };
-    let corner = |v: f64, horizontal: bool| if horizontal { LEFT + x.share(v) * (WIDTH - LEFT - 12.0) } else { HEIGHT - BOTTOM - y.share(v) * (HEIGHT - BOTTOM - top) };
+    let corner = |v: f64, horizontal: bool| {
+        if horizontal {
+            LEFT + x.share(v) * (WIDTH - LEFT - 12.0)
+        } else {
+            HEIGHT - BOTTOM - y.share(v) * (HEIGHT - BOTTOM - top)
+        }
+    };
     let mut lines = String::new();
     for v in x.ticks() {
         label(corner(v, true), HEIGHT - BOTTOM + 16.0, "middle", &short(v));
@@ -258,10 +268,19 @@ fn svg(c: &Chart) -> String {
     let _ = write!(s, "<g stroke=\"currentColor\" stroke-opacity=\".15\">{lines}</g>");
     for (i, k) in c.curves.iter().enumerate() {
         let color = COLORS[i % COLORS.len()];
-        let path: Vec<String> = k.points.iter().filter(usable).map(|p| format!("{:.1},{:.1}", at(p).0, at(p).1)).collect();
+        let path: Vec<String> =
+            k.points.iter().filter(usable).map(|p| format!("{:.1},{:.1}", at(p).0, at(p).1)).collect();
         let dash = if k.model { " stroke-dasharray=\"6 4\"" } else { "" };
-        let _ = write!(s, "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"{dash} points=\"{}\"/>", path.join(" "));
-        let _ = write!(s, "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{color}\"/>", 8.0 + 18.0 * i as f64);
+        let _ = write!(
+            s,
+            "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"{dash} points=\"{}\"/>",
+            path.join(" ")
+        );
+        let _ = write!(
+            s,
+            "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{color}\"/>",
+            8.0 + 18.0 * i as f64
+        );
         for p in k.points.iter().filter(usable).filter(|_| !k.model) {
             let _ = write!(s, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>", at(p).0, at(p).1);
         }
@@ -277,11 +296,19 @@ mod tests {
     fn document() -> Document {
         let table = Table {
             columns: vec!["name".to_owned(), "value".to_owned()],
-            rows: vec![vec!["a<b>\u{1b}[31m".to_owned(), "1.5".to_owned()], vec!["x,\"y\"".to_owned(), "12".to_owned()]],
+            rows: vec![
+                vec!["a<b>\u{1b}[31m".to_owned(), "1.5".to_owned()],
+                vec!["x,\"y\"".to_owned(), "12".to_owned()],
+            ],
         };
         let curve = Curve { name: "c".to_owned(), points: vec![(1.0, 10.0), (1000.0, 1.0), (0.0, 5.0)], model: false };
         let chart = Chart { x: "size".to_owned(), y: "rate".to_owned(), logarithmic: true, curves: vec![curve] };
-        let section = Section { title: "S".to_owned(), paragraphs: vec!["p".to_owned()], table: Some(table), charts: vec![chart] };
+        let section = Section {
+            title: "S".to_owned(),
+            paragraphs: vec!["p".to_owned()],
+            table: Some(table),
+            charts: vec![chart],
+        };
         Document { title: "T <x>".to_owned(), facts: vec!["f".to_owned()], sections: vec![section] }
     }
 
@@ -292,7 +319,10 @@ mod tests {
         let h = html(&document(), &[("a.csv".to_owned(), "1,2\n<script>".to_owned())]);
         assert!(!h.contains("a<b>") && !h.contains("<script>") && h.contains("T &lt;x&gt;"), "{h}");
         assert!(h.contains("1,2%0A%3Cscript%3E"));
-        assert_eq!(csv(document().sections[0].table.as_ref().expect("table")).lines().last(), Some("\"x,\"\"y\"\"\",12"));
+        assert_eq!(
+            csv(document().sections[0].table.as_ref().expect("table")).lines().last(),
+            Some("\"x,\"\"y\"\"\",12")
+        );
     }
 
     #[test]

@@ -21,7 +21,11 @@ enum Column {
 }
 
 fn cells(line: &[u8]) -> Vec<&[u8]> {
-    if line.contains(&b',') { line.split(|b| *b == b',').map(<[u8]>::trim_ascii).collect() } else { words(line).collect() }
+    if line.contains(&b',') {
+        line.split(|b| *b == b',').map(<[u8]>::trim_ascii).collect()
+    } else {
+        words(line).collect()
+    }
 }
 
 /// The columns of a heading; `None` if it lacks the time or both rates.
@@ -130,7 +134,8 @@ And there it is! In just 200ms we see it.
     #[test]
     fn times_label_ends_and_damage_costs_a_line() {
         assert_eq!(recognise(TABLE.as_bytes()), Some(Kind::RateTable));
-        let got = parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), ImportOptions::default()).expect("imports");
+        let got =
+            parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), ImportOptions::default()).expect("imports");
         assert_eq!(got.rates.len(), 4);
         let peak = &got.rates[1];
         assert_eq!((peak.from_ns, peak.to_ns), (153_700_000_000, 153_800_000_000));

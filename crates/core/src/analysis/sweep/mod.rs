@@ -7,7 +7,7 @@ mod summary;
 
 pub use page_cache::{PageCacheModel, Prediction, Regime, error_percent};
 pub use plateau::{Plateau, plateau};
-pub use summary::{RunPoint, SweepRow, SweepSeries, summarise};
 pub use seek_transfer::{
     FeasibleRegion, FitPoint, Interval, SeekTransfer, SweepPoint, Weighting, feasible_region, fit_seek_transfer,
 };
+pub use summary::{RunPoint, SweepRow, SweepSeries, summarise};

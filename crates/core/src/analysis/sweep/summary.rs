@@ -69,7 +69,8 @@ fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
     let mut sizes: Vec<f64> = runs.iter().map(|r| r.block_bytes).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
-    let of_size = |bs: f64| -> Vec<&RunFacts> { runs.iter().filter(|r| r.block_bytes == bs).map(|r| &r.facts).collect() };
+    let of_size =
+        |bs: f64| -> Vec<&RunFacts> { runs.iter().filter(|r| r.block_bytes == bs).map(|r| &r.facts).collect() };
     let rows: Vec<SweepRow> = sizes.iter().filter_map(|bs| row(*bs, &of_size(*bs))).collect();
     let one_at_a_time = runs.iter().all(|r| r.facts.direct && r.facts.queue_depth == 1);
     let max = runs.iter().find_map(|r| r.facts.max_request_bytes).unwrap_or(f64::INFINITY);
@@ -99,8 +100,7 @@ fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
             sentences.push((kind, text));
         }
     }
-    let mut failed: Vec<String> =
-        runs.iter().flat_map(|r| identities(r)).filter(|i| !i.holds).map(|i| i.id).collect();
+    let mut failed: Vec<String> = runs.iter().flat_map(|r| identities(r)).filter(|i| !i.holds).map(|i| i.id).collect();
     failed.sort_unstable();
     failed.dedup();
     Some(SweepRow {

@@ -139,7 +139,8 @@ fn place(experiment: &Experiment, registry: &Registry, plan: &CopiesPlan, cell: 
         }
         Target::Loop(fs) => {
             let backing = plan.dir.join(format!("iolens-lab-{}.disk", std::process::id()));
-            let disk = registry.loop_disk(&backing, most + most / 4 + FS_OVERHEAD).context("no loop device can be made")?;
+            let disk =
+                registry.loop_disk(&backing, most + most / 4 + FS_OVERHEAD).context("no loop device can be made")?;
             let mount = registry.mount(&disk, fs, &experiment.dir().join("mnt"))?;
             Ok(Place { mount: Some(mount), disk: Some(disk), folder: None })
         }
@@ -153,14 +154,26 @@ fn read_through(source: &ScratchFile) -> Result<()> {
 
 /// All samples in order of time.
 fn data_file(r: &CopyResult) -> String {
-    let mut out = String::from("time_s seconds wMB/s w/s avgrq-sz avgqu-sz %util %user %nice %system %iowait %steal %idle\n");
+    let mut out =
+        String::from("time_s seconds wMB/s w/s avgrq-sz avgqu-sz %util %user %nice %system %iowait %steal %idle\n");
     for s in &r.samples {
         let c = s.cpu_percent;
         let _ = writeln!(
             out,
             "{:.3} {:.3} {:.3} {:.3} {} {:.3} {:.3} {:.2} {:.2} {:.2} {:.2} {:.2} {:.2}",
-            s.at_s, s.seconds, s.write_mb_per_s, s.writes_per_s, dash(s.request_sectors), s.queue_length, s.util_percent,
-            c[0], c[1], c[2], c[3], c[4], c[5]
+            s.at_s,
+            s.seconds,
+            s.write_mb_per_s,
+            s.writes_per_s,
+            dash(s.request_sectors),
+            s.queue_length,
+            s.util_percent,
+            c[0],
+            c[1],
+            c[2],
+            c[3],
+            c[4],
+            c[5]
         );
     }
     out
@@ -265,11 +278,19 @@ fn layout(results: &[CopyResult], targets: &[(usize, String)], copies: &[u32], (
 fn variance(results: &[CopyResult], targets: &[(usize, String)], copies: &[u32]) -> (Section, Value) {
     let title = "Analysis of variance of MB/s".to_owned();
     let cells = |t: &(usize, String)| -> Vec<Vec<f64>> {
-        let of = |n: &u32| results.iter().filter(|r| r.cell.target == t.0 && r.cell.copies == *n).map(|r| r.whole.write_mb_per_s).collect();
+        let of = |n: &u32| {
+            results
+                .iter()
+                .filter(|r| r.cell.target == t.0 && r.cell.copies == *n)
+                .map(|r| r.whole.write_mb_per_s)
+                .collect()
+        };
         copies.iter().map(of).collect()
     };
     match two_way(&targets.iter().map(cells).collect::<Vec<_>>()) {
-        Err(e) => (Section { title, paragraphs: vec![format!("Not possible: {e}.")], ..Section::default() }, Value::Null),
+        Err(e) => {
+            (Section { title, paragraphs: vec![format!("Not possible: {e}.")], ..Section::default() }, Value::Null)
+        }
         Ok(a) => (anova_section(title, &a, targets), serde_json::to_value(&a).unwrap_or(Value::Null)),
     }
 }
@@ -313,19 +334,49 @@ fn checks(results: &[CopyResult], file_mb: f64) -> Section {
 
 fn long_table(results: &[CopyResult], file_mb: f64) -> Table {
     let columns = [
-        "target", "copies", "replicate", "device", "write_mb_per_s", "writes_per_s", "request_sectors", "queue_length",
-        "util_percent", "elapsed_s", "durable_s", "jain_fairness", "mb_per_busy_s", "write_await_ms", "cpu_user", "cpu_nice",
-        "cpu_system", "cpu_iowait", "cpu_steal", "cpu_idle",
+        "target",
+        "copies",
+        "replicate",
+        "device",
+        "write_mb_per_s",
+        "writes_per_s",
+        "request_sectors",
+        "queue_length",
+        "util_percent",
+        "elapsed_s",
+        "durable_s",
+        "jain_fairness",
+        "mb_per_busy_s",
+        "write_await_ms",
+        "cpu_user",
+        "cpu_nice",
+        "cpu_system",
+        "cpu_iowait",
+        "cpu_steal",
+        "cpu_idle",
     ];
     let row = |r: &CopyResult| {
         let d = derive(&averages(r), file_mb);
         let rates: Vec<f64> = r.each_s.iter().map(|s| 1.0 / s.max(1e-9)).collect();
         let n = |v: f64| format!("{v:.4}");
         let o = |v: Option<f64>| v.map(n).unwrap_or_default();
-        let mut cells = vec![r.target.clone(), r.cell.copies.to_string(), r.cell.replicate.to_string(), r.device.clone()];
+        let mut cells =
+            vec![r.target.clone(), r.cell.copies.to_string(), r.cell.replicate.to_string(), r.device.clone()];
         let w = &r.whole;
-        cells.extend([n(w.write_mb_per_s), n(w.writes_per_s), o(w.request_sectors), n(w.queue_length), n(w.util_percent)]);
-        cells.extend([n(r.elapsed_s), n(r.durable_s), o(jain_fairness(&rates)), o(d.map(|d| d.mb_per_busy_s)), o(d.map(|d| d.write_await_ms))]);
+        cells.extend([
+            n(w.write_mb_per_s),
+            n(w.writes_per_s),
+            o(w.request_sectors),
+            n(w.queue_length),
+            n(w.util_percent),
+        ]);
+        cells.extend([
+            n(r.elapsed_s),
+            n(r.durable_s),
+            o(jain_fairness(&rates)),
+            o(d.map(|d| d.mb_per_busy_s)),
+            o(d.map(|d| d.write_await_ms)),
+        ]);
         cells.extend(w.cpu_percent.map(n));
         cells
     };

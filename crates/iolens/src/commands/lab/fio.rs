@@ -65,7 +65,14 @@ fn plan(p: &LabFio) -> FioPlan {
                     for iodepth in &p.iodepth {
                         for bs in &p.bs {
                             let (rw, engine) = (rw.clone(), engine.clone());
-                            cells.push(FioCell { bs: *bs, rw, engine, direct: *direct == 1, iodepth: *iodepth, replicate });
+                            cells.push(FioCell {
+                                bs: *bs,
+                                rw,
+                                engine,
+                                direct: *direct == 1,
+                                iodepth: *iodepth,
+                                replicate,
+                            });
                         }
                     }
                 }
@@ -96,7 +103,14 @@ fn sweep(experiment: &Experiment, whole: &Plan<FioPlan>, signals: &Signals) -> R
     let bar = bar(left.len());
     for id in left {
         let cell = &plan.cells[id];
-        let label = format!("fio {} bs={} {} direct={} qd={}", cell.rw, cell.bs, cell.engine, u8::from(cell.direct), cell.iodepth);
+        let label = format!(
+            "fio {} bs={} {} direct={} qd={}",
+            cell.rw,
+            cell.bs,
+            cell.engine,
+            u8::from(cell.direct),
+            cell.iodepth
+        );
         bar.set_message(label.clone());
         if let Target::File(f) = &target {
             f.drop_cache().context("the scratch file's cache cannot be dropped")?;

@@ -29,8 +29,20 @@ fn or_dash(v: Option<f64>, decimals: usize) -> String {
 /// The table of a series; also what `results.csv` holds.
 pub fn table(all: &[SweepSeries]) -> Table {
     let columns = [
-        "series", "bs", "n", "iops", "ci95", "MiB/s", "dev r+w/s", "dev MiB/s", "req KiB", "aqu-sz", "await ms", "%util",
-        "failed", "verdict",
+        "series",
+        "bs",
+        "n",
+        "iops",
+        "ci95",
+        "MiB/s",
+        "dev r+w/s",
+        "dev MiB/s",
+        "req KiB",
+        "aqu-sz",
+        "await ms",
+        "%util",
+        "failed",
+        "verdict",
     ];
     let row = |s: &SweepSeries, r: &SweepRow| {
         vec![
@@ -65,6 +77,9 @@ fn section(s: &SweepSeries) -> Section {
     let mut t = table(std::slice::from_ref(s));
     t.columns.remove(0);
     t.rows.iter_mut().for_each(|r| drop(r.remove(0)));
+    // Sentences need a line of their own.
+    t.columns.pop();
+    t.rows.iter_mut().for_each(|r| drop(r.pop()));
     let measured = |name: &str, f: &dyn Fn(&SweepRow) -> f64| Curve {
         name: name.to_owned(),
         points: s.rows.iter().map(|r| (r.block_bytes, f(r))).collect(),
@@ -94,6 +109,14 @@ fn section(s: &SweepSeries) -> Section {
         let points = m.points.iter().map(|p| (p.point.block_bytes, p.predicted_ios_per_s)).collect();
         curves.push(Curve { name: "model".to_owned(), points, model: true });
     }
-    let chart = |logarithmic| Chart { x: "block size (bytes)".to_owned(), y: "I/Os per second".to_owned(), logarithmic, curves: curves.clone() };
+    for r in &s.rows {
+        paragraphs.extend(r.verdicts.iter().map(|v| format!("bs {}: {v}", r.block_bytes)));
+    }
+    let chart = |logarithmic| Chart {
+        x: "block size (bytes)".to_owned(),
+        y: "I/Os per second".to_owned(),
+        logarithmic,
+        curves: curves.clone(),
+    };
     Section { title: s.name.clone(), paragraphs, table: Some(t), charts: vec![chart(true), chart(false)] }
 }

@@ -27,7 +27,11 @@ pub fn run(p: &LabPoll) -> Result<u8> {
     if !has_program("fio") {
         bail!("fio is not installed; install it (Debian: apt-get install fio)");
     }
-    if p.disks.contains(&0) || p.workers.contains(&0) || p.seconds == 0 || p.target.iter().any(|t| !(0.0..=100.0).contains(t)) {
+    if p.disks.contains(&0)
+        || p.workers.contains(&0)
+        || p.seconds == 0
+        || p.target.iter().any(|t| !(0.0..=100.0).contains(t))
+    {
         bail!("--disks, --workers and --seconds must be above 0, --target between 0 and 100");
     }
     let mut cells = Vec::new();
@@ -46,10 +50,8 @@ pub fn run(p: &LabPoll) -> Result<u8> {
 
 fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, signals: &Signals) -> Result<()> {
     let plan = &whole.plan;
-    let left: Vec<usize> = random_order(&vec![0; plan.cells.len()], whole.seed)
-        .into_iter()
-        .filter(|i| !experiment.is_done(*i))
-        .collect();
+    let left: Vec<usize> =
+        random_order(&vec![0; plan.cells.len()], whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect();
     if left.is_empty() {
         return Ok(());
     }
@@ -95,8 +97,15 @@ fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, signals: &Signals) 
 /// 75 % reads in random runs of 1000, as the published comparison drove its disks.
 fn load_words(cell: &PollCell, loops: &[LoopDisk], seconds: u32, rate: Option<f64>) -> Vec<String> {
     let mut words: Vec<String> = [
-        "--rw=randrw:1000", "--rwmixread=75", "--bs=8k", "--ioengine=libaio", "--direct=1", "--norandommap", "--time_based",
-        "--output-format=json", "--group_reporting",
+        "--rw=randrw:1000",
+        "--rwmixread=75",
+        "--bs=8k",
+        "--ioengine=libaio",
+        "--direct=1",
+        "--norandommap",
+        "--time_based",
+        "--output-format=json",
+        "--group_reporting",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -180,7 +189,16 @@ fn box_row(name: String, b: Option<BoxStats>, decimals: usize) -> Vec<String> {
     let mut row = vec![name];
     let f = |v: f64| format!("{v:.decimals$}");
     match b {
-        Some(b) => row.extend([b.n.to_string(), f(b.mean), f(b.q1), f(b.median), f(b.q3), f(b.p99), f(b.max), b.outliers.len().to_string()]),
+        Some(b) => row.extend([
+            b.n.to_string(),
+            f(b.mean),
+            f(b.q1),
+            f(b.median),
+            f(b.q3),
+            f(b.p99),
+            f(b.max),
+            b.outliers.len().to_string(),
+        ]),
         None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
     }
     row
@@ -188,10 +206,16 @@ fn box_row(name: String, b: Option<BoxStats>, decimals: usize) -> Vec<String> {
 
 /// Sections, the long table, and the summary as JSON.
 pub fn render(results: &[PollResult]) -> (Vec<Section>, Table, Value) {
-    let name = |r: &PollResult| format!("{} disks, {} workers, {} %", r.cell.disks, r.cell.workers, r.cell.target_percent);
-    let columns = |first: &str| [first, "n", "mean", "q1", "median", "q3", "p99", "max", "outliers"].map(str::to_owned).to_vec();
+    let name =
+        |r: &PollResult| format!("{} disks, {} workers, {} %", r.cell.disks, r.cell.workers, r.cell.target_percent);
+    let columns =
+        |first: &str| [first, "n", "mean", "q1", "median", "q3", "p99", "max", "outliers"].map(str::to_owned).to_vec();
     type Way = (&'static str, fn(&PollResult) -> &Vec<f64>);
-    let ways: [Way; 3] = [("file opened each time", |r| &r.reopened_ns), ("file kept open", |r| &r.kept_ns), ("one disk in sysfs, kept open", |r| &r.sysfs_ns)];
+    let ways: [Way; 3] = [
+        ("file opened each time", |r| &r.reopened_ns),
+        ("file kept open", |r| &r.kept_ns),
+        ("one disk in sysfs, kept open", |r| &r.sysfs_ns),
+    ];
     let mut latency = Vec::new();
     for r in results {
         latency.extend(ways.iter().map(|(way, f)| box_row(format!("{}: {way}", name(r)), box_stats(f(r)), 0)));
@@ -202,7 +226,10 @@ pub fn render(results: &[PollResult]) -> (Vec<Section>, Table, Value) {
     let against = |title: &str, text: String, f: &dyn Fn(&Second) -> Option<f64>| Section {
         title: title.to_owned(),
         paragraphs: vec![text],
-        table: Some(Table { columns: columns("cell"), rows: results.iter().map(|r| box_row(name(r), difference(r, f), 3)).collect() }),
+        table: Some(Table {
+            columns: columns("cell"),
+            rows: results.iter().map(|r| box_row(name(r), difference(r, f), 3)).collect(),
+        }),
         charts: Vec::new(),
     };
     let hz = results.iter().find_map(|r| r.hz).unwrap_or(250);
@@ -243,14 +270,31 @@ fn within_budget(results: &[PollResult], hz: u32) -> (usize, usize) {
 }
 
 fn long_table(results: &[PollResult]) -> Table {
-    let columns = ["disks", "workers", "target_percent", "device", "from_ns", "to_ns", "poll_percent", "iostat_percent", "exact_percent"];
+    let columns = [
+        "disks",
+        "workers",
+        "target_percent",
+        "device",
+        "from_ns",
+        "to_ns",
+        "poll_percent",
+        "iostat_percent",
+        "exact_percent",
+    ];
     let mut rows = Vec::new();
     for r in results {
         let o = |v: Option<f64>| v.map(|v| format!("{v:.4}")).unwrap_or_default();
         rows.extend(r.seconds.iter().map(|s| {
             vec![
-                r.cell.disks.to_string(), r.cell.workers.to_string(), r.cell.target_percent.to_string(), s.device.clone(),
-                s.from_ns.to_string(), s.to_ns.to_string(), o(Some(s.poll_percent)), o(s.iostat_percent), o(s.exact_percent),
+                r.cell.disks.to_string(),
+                r.cell.workers.to_string(),
+                r.cell.target_percent.to_string(),
+                s.device.clone(),
+                s.from_ns.to_string(),
+                s.to_ns.to_string(),
+                o(Some(s.poll_percent)),
+                o(s.iostat_percent),
+                o(s.exact_percent),
             ]
         }));
     }

@@ -32,7 +32,8 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     let document = Document { title: title(&plan), facts: facts(&plan, done, planned), sections };
     let whole = json!({ "schema_version": 1, "experiment": plan, "results": results });
     let save = |name: &str, content: &str| {
-        std::fs::write(dir.join(name), content).with_context(|| format!("{} cannot be written", dir.join(name).display()))
+        std::fs::write(dir.join(name), content)
+            .with_context(|| format!("{} cannot be written", dir.join(name).display()))
     };
     let numbers = csv(&table);
     let pretty = serde_json::to_string_pretty(&whole)? + "\n";
@@ -41,7 +42,10 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     save("report.html", &html(&document, &[("results.csv".to_owned(), numbers)]))?;
     print!("{}", if as_json { pretty } else { text(&document) });
     if !as_json {
-        println!("\nWritten: report.html, results.csv and results.json in {}", crate::present::escape::terminal(&dir.display().to_string()));
+        println!(
+            "\nWritten: report.html, results.csv and results.json in {}",
+            crate::present::escape::terminal(&dir.display().to_string())
+        );
     }
     Ok(0)
 }
