@@ -359,3 +359,30 @@ fn several_devices_are_kept_apart_and_joined() {
     assert_eq!((set.busy_percent, set.busy_read_percent, set.busy_both_percent), (Some(25.0), Some(20.0), Some(5.0)));
     assert_eq!((set.concurrency.mean, set.concurrency.max), (Some(0.3), Some(2)));
 }
+
+#[test]
+fn counters_alone_give_counts_and_means_but_no_percentiles() {
+    use iolens_core::analysis::timeline::{CounterRates, Flow};
+    let rates = |to_ns, ios| CounterRates {
+        dev: DEV,
+        from_ns: to_ns - 10,
+        to_ns,
+        flows: [
+            Some(Flow { ios, bytes: 4096 * ios, total_ns: 2_000_000 * ios as i64 }),
+            Some(Flow::default()),
+            None,
+            None,
+        ],
+        busy_ns: Some(5),
+        area_ns: Some(20),
+    };
+    let mut builder = ReportBuilder::new(Window::new(0, 100));
+    [rates(10, 3), rates(20, 0), rates(30, 1)].iter().for_each(|r| builder.counters(r));
+    let report = builder.finish(100);
+    let d = &report.devices.devices[0];
+    let read = d.class(Class::Read);
+    assert_eq!((report.devices.ios, read.ios, read.mean_us, read.p99_us), (4, 4, Some(2000.0), None));
+    assert_eq!((d.busy_percent, d.concurrency.mean, d.concurrency.p50), (None, Some(2.0), None));
+    assert_eq!(report.util_io_ticks_percent[&DEV], 50.0);
+    assert!(report.details.is_empty() && report.findings.is_empty());
+}

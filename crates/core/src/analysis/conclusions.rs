@@ -21,6 +21,15 @@ const LEAST_BYTES: u64 = 4 << 20;
 /// One-second samples must hide at least this much.
 const LEAST_HIDDEN: f64 = 2.0;
 
+/// Longer ones one-second samples do show, or they are no bursts but the load itself.
+const LONGEST_NS: i64 = 1_500_000_000;
+
+/// Faster rhythms must move some data to be told.
+const BREATH_S: f64 = 0.5;
+
+/// From this ratio of p99 on a suspicion is a warning too.
+const GRAVE_RATIO: f64 = 5.0;
+
 /// A name for a file, if the recording knows one: (device of the file system, inode) to path.
 pub type PathOf<'a> = &'a dyn Fn(i32, i64) -> Option<String>;
 
@@ -109,7 +118,8 @@ fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) ->
 }
 
 fn is_microburst(b: &BurstDetail) -> bool {
-    b.burst.bytes >= LEAST_BYTES && b.burst.above_baseline && b.second.hidden_factor >= LEAST_HIDDEN
+    let short = b.burst.to_ns - b.burst.from_ns <= LONGEST_NS;
+    short && b.burst.bytes >= LEAST_BYTES && b.burst.above_baseline && b.second.hidden_factor >= LEAST_HIDDEN
 }
 
 fn microburst(detail: &DeviceDetail, stream: &StreamDetail, b: &BurstDetail, all: usize, path_of: PathOf) -> Finding {
@@ -173,7 +183,7 @@ fn starved(detail: &DeviceDetail, victim: &StreamDetail, burster: &StreamDetail,
         dev: Some(detail.dev),
         from_ns: first.burst.from_ns,
         to_ns: last.burst.to_ns,
-        severity: if proven { Severity::Warning } else { Severity::Info },
+        severity: if proven || s.ratio_p99 >= Some(GRAVE_RATIO) { Severity::Warning } else { Severity::Info },
         summary: starved_in_words(victim, burster, s, p, cause.as_deref()),
         evidence: starvation_evidence(victim, s, cause),
     })
@@ -243,6 +253,11 @@ fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_o
         periodicity::Verdict::NotPeriodic | periodicity::Verdict::InsufficientData => return None,
     };
     let (period_s, p_value) = (p.period_s?, p.p_value?);
+    // A program that reads a block ten times a second is no news.
+    let per_cycle = stream.bytes as f64 / p.cycles.filter(|c| *c >= 1.0)?;
+    if period_s < BREATH_S && per_cycle < LEAST_BYTES as f64 / 4.0 {
+        return None;
+    }
     let cause = name_of(stream.periodic_cause, path_of);
     let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly by {c}"));
     let sure = if tentative { "; tentative: too few periods to be sure" } else { "" };
