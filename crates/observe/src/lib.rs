@@ -3,5 +3,6 @@
 //! Who may know whom: this crate knows `iolens_core::model` only.
 
 pub mod counters;
+pub mod terminal;
 pub mod topology;
 pub mod trace;

@@ -1,3 +1,48 @@
 //! All arithmetic on more than one observation: a file per question, named by it.
+//!
+//! Every analysis is a streaming accumulator: `push` takes completed I/Os in the order of completion, `lost` takes what
+//! is missing, `finish` gives a plain struct. Memory grows with slots and devices, not with I/Os.
+//!
+//! Rules that all of them obey: windows are half-open; means are kept as (sum, count) and merged that way; what could
+//! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
+//! interval; an I/O belongs to the interval in which it completes.
+
+pub mod attribution;
+pub mod audit;
+pub mod autocorrelation;
+pub mod bursts;
+pub mod capacity;
+pub mod cells;
+pub mod conclusions;
+mod counted;
+pub mod detail;
+pub mod devices;
+pub mod envelope;
+pub mod findings;
+pub mod io_ticks;
+pub mod latencies;
+pub mod level;
+pub mod load;
+pub mod losses;
+pub mod order;
+pub mod overview;
+pub mod peak;
+pub mod periodicity;
+pub mod report;
+pub mod requests;
+pub mod slots;
+pub mod stages;
+pub mod starvation;
+pub mod stats;
+pub mod timeline;
+pub mod trouble;
+pub mod utilisation;
+pub mod window;
+
+pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};
+pub use findings::{Finding, FindingKind, Severity};
+pub use latencies::{LOW_N, Latencies};
+pub use report::{Report, ReportBuilder, ReportPlan};
+pub use window::Window;
 
 pub mod rates;

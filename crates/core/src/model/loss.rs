@@ -22,11 +22,13 @@ pub enum LossReason {
     Censored,
     /// Another tool's log was cut or damaged.
     Import,
+    /// The kernel did not show its completion to the tracer; noticed when its place was used again.
+    Unseen,
 }
 
 impl LossReason {
     /// All reasons; the position is the number stored in recordings.
-    pub const ALL: [LossReason; 8] = [
+    pub const ALL: [LossReason; 9] = [
         LossReason::RingFull,
         LossReason::SlotClash,
         LossReason::WriterBusy,
@@ -35,6 +37,7 @@ impl LossReason {
         LossReason::Retention,
         LossReason::Censored,
         LossReason::Import,
+        LossReason::Unseen,
     ];
 
     /// Name, as in JSON and in recordings.
@@ -48,6 +51,7 @@ impl LossReason {
             LossReason::Retention => "retention",
             LossReason::Censored => "censored",
             LossReason::Import => "import",
+            LossReason::Unseen => "unseen",
         }
     }
 

@@ -1,1 +1,47 @@
-//! Recordings on disk.
+//! Recordings on disk: written, kept within a size, read back, and readable by anything that reads Parquet.
+//!
+//! A recording is a directory:
+//!
+//! ```text
+//! NAME.iolens/
+//!   meta.json, meta.json.bak    what is said once; each with a checksum
+//!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
+//!   counters/ lost/ marks/      the other tables, in the same way
+//!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
+//! ```
+//!
+//! Rows gather in *frames* (columns of a few thousand rows); frames go to the log and stay in memory; when a *segment*
+//! is full its frames become a Parquet file, and its log is removed. A log whose Parquet file exists is void: no
+//! instant at which a crash loses or doubles rows. `docs/recording-format.md` is the format in full, for those who
+//! write or read recordings by other means.
+
+mod block;
+mod chunk;
+mod column;
+mod disk;
+mod encoding;
+mod error;
+mod frame;
+mod merge;
+mod meta_file;
+mod parquet_column;
+mod parquet_read;
+mod parquet_write;
+mod reader;
+mod repeats;
+mod retention;
+mod row;
+mod schema;
+mod segment;
+mod stream;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod text;
+mod wal;
+mod writer;
+
+pub use error::StoreError;
+pub use reader::{CounterReader, IoColumns, IoReader, Recording};
+pub use stream::Observations;
+pub use writer::{RecordingSummary, RecordingWriter, WriterOptions, WriterStatus};

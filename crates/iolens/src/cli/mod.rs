@@ -1,3 +1,311 @@
-//! argv -> typed plans; nothing else.
+//! argv -> typed plans; nothing else. No room below this one sees clap.
 
 pub mod iostat;
+mod signal;
+mod units;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
+pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
+
+/// What the user asked for, validated as far as argv alone allows.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs)] // a comment on a variant would become its help instead of that of the arguments
+pub enum Plan {
+    Record(RecordPlan),
+    Report(ReportPlan),
+    Zoom(ZoomPlan),
+    Live(LivePlan),
+    Doctor(DoctorPlan),
+    Demo(DemoPlan),
+    Iostat(IostatPlan),
+    Util(UtilPlan),
+    Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Guard,
+    #[command(hide = true)]
+    Enter(EnterPlan),
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "iolens",
+    version,
+    about = "See what your disks really did",
+    long_about = "See what your disks really did: every block I/O recorded at a cost nobody notices, and explained.\n\n\
+                  Start with `iolens demo`, then `iolens record`, `iolens report`, `iolens zoom`.",
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    plan: Plan,
+}
+
+/// Record every block I/O (and the counters) into a directory
+///
+/// Recording ends when --for is over, CMD exits, or Ctrl-C is pressed. Without the privileges that eBPF needs, the
+/// kernel's counters are recorded every 10 ms instead, and the recording says so.
+///
+/// Examples:
+///   iolens record --for 1m                   one minute of everything
+///   iolens record -o db.iolens -d nvme0n1    one disk, until Ctrl-C
+///   iolens record -- make -j8                while a command runs; its exit code is passed through
+///   iolens record --keep 10G                 a flight recorder: the newest 10 GiB
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct RecordPlan {
+    /// Directory to write; must not exist yet [default: iolens-DATE-TIME.iolens]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Stop after this time (10ms, 2s, 5m, 1h)
+    #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub for_ns: Option<i64>,
+    /// Never take more room on disk than this (64M, 10G); the oldest I/Os go first
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub keep: Option<u64>,
+    /// Do not look up process, cgroup and file of each I/O (cheaper by about half)
+    #[arg(long)]
+    pub no_attribution: bool,
+    /// Where the I/Os come from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
+    /// Memory of the kernel's event ring (rounded up to a power of two)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "8M")]
+    pub ring: u64,
+    /// How often the event ring is emptied at the latest
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide = true)]
+    pub poll: i64,
+    /// Step of the counters when they are the source
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
+    pub counters_step: i64,
+    /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
+    pub counters_raw: Option<PathBuf>,
+    /// Time between the samples of --counters-raw
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
+    pub raw_step: i64,
+    /// Print no progress and no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Run this command and record while it runs
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Source of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SourceChoice {
+    /// eBPF where it is allowed, else counters
+    Auto,
+    /// eBPF or fail
+    Ebpf,
+    /// Counters only
+    Counters,
+}
+
+/// All analyses of a recording: text, or one JSON document
+///
+/// Examples:
+///   iolens report db.iolens
+///   iolens report db.iolens -o db.html           charts to look at, in one file
+///   iolens report db.iolens --json | jq .devices
+///   iolens report db.iolens --from 153 --to 155
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ReportPlan {
+    /// The recording
+    pub recording: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// Write a self-contained HTML report as well
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub window: WindowArgs,
+}
+
+/// A part of a recording, as given on the command line.
+#[derive(Debug, Args)]
+pub struct WindowArgs {
+    /// Begin here: seconds since the recording's start, or a wall-clock time (2026-11-21T05:48:00Z, "10 min ago")
+    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
+    pub from: Option<Instant>,
+    /// End here
+    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
+    pub to: Option<Instant>,
+}
+
+/// Time series of a recording at any step down to 1 ms
+///
+/// Examples:
+///   iolens zoom db.iolens                              one row a second
+///   iolens zoom db.iolens --step 10ms --from 153 --to 155
+///   iolens zoom db.iolens --by device --format csv -x
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ZoomPlan {
+    /// The recording
+    pub recording: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub window: WindowArgs,
+}
+
+/// The rows of `zoom` and `live`.
+#[derive(Debug, Clone, Args)]
+pub struct RowArgs {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
+    /// What a row stands for
+    #[arg(long, value_enum, default_value_t = By::All)]
+    pub by: By,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// More columns: percentiles, in-flight, busy time
+    #[arg(short = 'x', long)]
+    pub extended: bool,
+}
+
+/// What a row stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// All devices together
+    All,
+    /// Each device
+    Device,
+    /// Each submitting process
+    Process,
+    /// Each control group
+    Cgroup,
+    /// Each file
+    File,
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// Comma-separated values with a heading
+    Csv,
+    /// One JSON document
+    Json,
+}
+
+/// The rows of `zoom` while they happen
+///
+/// From every I/O where eBPF is allowed, else from the kernel's counters; the first lines say which.
+///
+/// Examples:
+///   iolens live --plain                            one row a second
+///   iolens live --plain --step 10ms -d nvme0n1 -x
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LivePlan {
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
+    /// Print rows (there is no other view yet)
+    #[arg(long)]
+    pub plain: bool,
+    /// Show this disk only; may be repeated
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub for_ns: Option<i64>,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
+}
+
+/// What this machine allows, and what to do about what it does not
+#[derive(Debug, Args)]
+pub struct DoctorPlan {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The main job on real disk activity: a small breathing load, recorded and explained
+///
+/// Writes a scratch file of under 1 GiB to the working directory for about 15 seconds and removes it again.
+#[derive(Debug, Args)]
+pub struct DemoPlan {
+    /// Where the recording goes; must not exist yet [default: iolens-demo.iolens; a demo's own may be replaced]
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Where the scratch file goes
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+}
+
+/// Drop-in for sysstat's iostat: same options, same output (see docs/iostat.md)
+///
+/// Its words follow iostat's own grammar, not that of the other commands: it is taken before this parser sees them.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct IostatPlan {
+    /// Options, devices, interval and count as for iostat
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORDS")]
+    pub words: Vec<OsString>,
+}
+
+/// Parses a whole command line, the program's name first.
+///
+/// # Errors
+/// clap's error, which knows its own exit code and how to print itself (help and version are errors too).
+pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
+    Cli::try_parse_from(argv).map(|cli| cli.plan)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::CommandFactory as _;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_after_two_dashes_is_kept_word_by_word() {
+        let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else {
+            panic!()
+        };
+        assert_eq!(p.for_ns, Some(2_000_000_000));
+        assert_eq!(p.devices, ["sda"]);
+        assert_eq!(p.command, ["fio", "--name=x", "-d"]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in
+            ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"]
+        {
+            assert!(parse(words(line)).is_err(), "{line}");
+        }
+    }
+}

@@ -1,3 +1,38 @@
 //! A file per subcommand: connects a source, a path through the rooms, a surface; wiring only.
 
+mod demo;
+mod doctor;
 pub mod iostat;
+mod live;
+pub mod record;
+mod report;
+pub mod report_html;
+mod source;
+mod throttle;
+mod util;
+mod window;
+mod zoom;
+
+use anyhow::Result;
+
+use crate::cli::Plan;
+
+/// Carries out a plan; the exit code is 0, 1 (a check that was asked for failed) or that of a command run for the user.
+///
+/// # Errors
+/// One line: what, where, what to do.
+pub fn run(plan: Plan) -> Result<u8> {
+    match plan {
+        Plan::Record(p) => record::run(p),
+        Plan::Report(p) => report::run(&p),
+        Plan::Zoom(p) => zoom::run(&p),
+        Plan::Live(p) => live::run(&p),
+        Plan::Doctor(p) => doctor::run(&p),
+        Plan::Demo(p) => demo::run(&p),
+        Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
+        Plan::Util(p) => util::run(&p),
+        Plan::Throttle(p) => throttle::run(&p),
+        Plan::Guard => throttle::guard(),
+        Plan::Enter(p) => throttle::enter(&p),
+    }
+}

@@ -1,3 +1,14 @@
 //! Pure renderers: results in, text out.
 
+pub mod demo_text;
+pub mod doctor_text;
+pub mod escape;
+pub mod fields;
+pub mod html;
 pub mod iostat;
+pub mod record_text;
+pub mod report_json;
+pub mod report_text;
+pub mod throttle_text;
+pub mod util;
+pub mod zoom;

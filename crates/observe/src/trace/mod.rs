@@ -1,1 +1,22 @@
-//! The tracer: loading, probe choice, ring reading, ordering across CPUs, loss.
+//! The tracer: every block I/O of this machine, from the kernel's tracepoints.
+//!
+//! [`Tracer`] loads and attaches the kernel half (`bpf/blkio.bpf.c`), reads its ring, puts the completions of all CPUs
+//! in order, and yields [`Io`] and [`Lost`]. Nothing wakes the reader: it must call [`Tracer::poll`] every 10 ms or
+//! sooner. `docs/tracing.md` says what is counted as what, and why.
+
+mod capabilities;
+mod error;
+mod event;
+mod load;
+mod loss;
+mod order;
+mod program_info;
+mod ring;
+mod tracer;
+
+pub use capabilities::{Capabilities, capabilities};
+pub use error::TraceError;
+pub use tracer::{FinishStats, PollStats, ProbeCost, ProgramReport, Tracer, TracerOptions};
+
+#[cfg(doc)]
+use iolens_core::model::{Io, Lost};

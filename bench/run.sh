@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Every benchmark, side by side with its peers; wants root and a quiet machine. docs/measurements.md explains the figures.
+#   bench/run.sh [quick]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(id -u)" != 0 ]; then echo "the benchmarks record real devices: run them as root" >&2; exit 2; fi
+rounds=5; seconds=3
+[ "${1:-}" = quick ] && { rounds=2; seconds=2; }
+
+section() { printf '\n## %s\n' "$1"; }
+section "What recording costs the recorded (fastest device)"; bench/overhead.py --rounds "$rounds" --seconds "$seconds"
+section "What the recorder takes";                            bench/footprint.py
+for script in bench/*.sh; do
+  case "$script" in bench/run.sh) ;; *) section "$script"; bash "$script" ;; esac
+done
+section "Rooms by themselves (criterion)"
+cargo bench --locked -p iolens-core

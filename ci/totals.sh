@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Adds up the results of every test runner in a log and prints them in one line; fails if none ran or any failed.
+#   ci/totals.sh LOG
+set -euo pipefail
+awk '
+  /^test result:/          { passed += $4; failed += $6 }                 # cargo test
+  /^# pass [0-9]+$/        { passed += $3 }                               # node --test
+  /^# fail [0-9]+$/        { failed += $3 }
+  /^ℹ pass [0-9]+$/        { passed += $3 }
+  /^ℹ fail [0-9]+$/        { failed += $3 }
+  /SKIP: /                 { skipped++; print "skipped: " substr($0, index($0, "SKIP: ") + 6) }
+  END {
+    printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    exit (failed > 0 || passed == 0)
+  }' "$1"

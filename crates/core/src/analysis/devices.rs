@@ -1,0 +1,598 @@
+//! What each device did: counts, sizes and latencies by class (A6), busy time (A2), concurrency (A3), and who kept it
+//! busy (A4).
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::latencies::{LOW_N, Latencies};
+use super::level::LevelTime;
+use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
+use super::window::Window;
+use crate::model::{Class, DevId, Io, LossReason, Lost};
+
+/// The answer for one class of one device. Latencies are start to done (S2C, what `iostat` calls await) unless named
+/// otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct ClassSummary {
+    /// Completed I/Os.
+    pub ios: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Merges into them, as the kernel counts them; `None` if the source does not say.
+    pub merges: Option<u64>,
+    /// Of them failed; `None` if the source does not say.
+    pub errors: Option<u64>,
+    /// Mean latency in microseconds.
+    pub mean_us: Option<f64>,
+    /// Median.
+    pub p50_us: Option<f64>,
+    /// 90th percentile.
+    pub p90_us: Option<f64>,
+    /// 99th percentile.
+    pub p99_us: Option<f64>,
+    /// 99.9th percentile.
+    pub p999_us: Option<f64>,
+    /// The longest; an interval without completions that it covers was blocked, not idle.
+    pub max_us: Option<f64>,
+    /// Mean of start to issue: time in the kernel's queues. `None` if the source has no start.
+    pub queue_mean_us: Option<f64>,
+    /// Mean of issue to done (D2C): driver and device.
+    pub device_mean_us: Option<f64>,
+    /// Percent of I/Os whose first sector is where the previous one of the same device and class, in the order of
+    /// start, ended. `None` without sectors or with fewer than two I/Os.
+    pub sequential_percent: Option<f64>,
+    /// Fewer than 30 I/Os: quantiles mean little.
+    pub low_n: bool,
+}
+
+/// Time-weighted distribution of the number in flight (A3), exact from events.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Concurrency {
+    /// `∫N/T`.
+    pub mean: Option<f64>,
+    /// Median over time.
+    pub p50: Option<u64>,
+    /// 75th percentile over time.
+    pub p75: Option<u64>,
+    /// 99th percentile over time.
+    pub p99: Option<u64>,
+    /// The highest level that lasted.
+    pub max: Option<u64>,
+    /// Share of time at each level from 0 on, in percent.
+    #[serde(skip)]
+    pub percent_at: Vec<f64>,
+}
+
+impl Concurrency {
+    /// What `levels` says.
+    pub fn of(levels: &LevelTime) -> Concurrency {
+        let total: i64 = levels.ns_at().iter().sum();
+        Concurrency {
+            mean: levels.mean(),
+            p50: levels.quantile(0.5),
+            p75: levels.quantile(0.75),
+            p99: levels.quantile(0.99),
+            max: levels.max(),
+            percent_at: levels.ns_at().iter().map(|ns| 100.0 * *ns as f64 / total as f64).collect(),
+        }
+    }
+}
+
+/// The answer for one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceSummary {
+    /// Which.
+    pub dev: DevId,
+    /// By class, indexed by `Class as usize`.
+    pub classes: [ClassSummary; 4],
+    /// Percent of time with any I/O between start and done (A2); `None` if the window is empty.
+    pub busy_percent: Option<f64>,
+    /// The same for reads only (A4).
+    pub busy_read_percent: Option<f64>,
+    /// The same for writes only (A4).
+    pub busy_write_percent: Option<f64>,
+    /// Percent of time with reads and writes at once (A4).
+    pub busy_both_percent: Option<f64>,
+    /// Percent of time with any I/O between issue and done: the device itself (A2).
+    pub busy_device_percent: Option<f64>,
+    /// In flight between start and done.
+    pub concurrency: Concurrency,
+    /// I/Os that completed here and are not in the numbers above; `None`: some, but not even their number is known.
+    pub lost_ios: Option<u64>,
+}
+
+impl DeviceSummary {
+    /// The numbers of one class.
+    pub fn class(&self, class: Class) -> &ClassSummary {
+        &self.classes[class as usize]
+    }
+}
+
+/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetSummary {
+    /// Percent of time with any I/O on any of them.
+    pub busy_percent: Option<f64>,
+    /// With any read.
+    pub busy_read_percent: Option<f64>,
+    /// With any write.
+    pub busy_write_percent: Option<f64>,
+    /// With reads and writes at once.
+    pub busy_both_percent: Option<f64>,
+    /// In flight on all of them together.
+    pub concurrency: Concurrency,
+}
+
+/// All devices, and what holds for them together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DevicesSummary {
+    /// The window that was studied.
+    pub window: Window,
+    /// One for each device that did I/O or lost some, by number.
+    pub devices: Vec<DeviceSummary>,
+    /// All I/Os counted.
+    pub ios: u64,
+    /// I/Os known to be missing, devices and unknown ones together; `None`: some, in unknown number.
+    pub lost_ios: Option<u64>,
+    /// I/Os in flight when the probes were attached (censored: their start is not known, so they are not counted).
+    pub censored_ios: u64,
+    /// I/Os that outlived what the sweep could hold back; their busy time is short by so much.
+    pub clipped: Clipped,
+}
+
+/// Small numbers for devices, in the order in which they appear.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceIndex {
+    devices: Vec<DevId>,
+    numbers: HashMap<DevId, u32>,
+}
+
+impl DeviceIndex {
+    /// Up to so many devices a look along the list is faster than a hash.
+    const FEW: usize = 16;
+
+    /// The number of `dev`; a new one is the next.
+    pub fn number(&mut self, dev: DevId) -> u32 {
+        if let Some(i) = self.devices.iter().take(Self::FEW).position(|d| *d == dev) {
+            return i as u32;
+        }
+        let next = self.devices.len() as u32;
+        let i = if self.devices.len() < Self::FEW { next } else { *self.numbers.entry(dev).or_insert(next) };
+        if i == next {
+            self.devices.push(dev);
+        }
+        i
+    }
+
+    /// The devices by number.
+    pub fn devices(&self) -> &[DevId] {
+        &self.devices
+    }
+}
+
+/// Lost I/Os as a sum that can become unknown.
+#[derive(Debug, Clone, Copy)]
+struct LostCount(Option<u64>);
+
+impl LostCount {
+    fn add(&mut self, ios: Option<i64>) {
+        self.0 = match (self.0, ios) {
+            (Some(a), Some(b)) => Some(a + b.max(0) as u64),
+            _ => None,
+        };
+    }
+}
+
+/// Sums of one class while the stream runs.
+#[derive(Debug, Default)]
+struct ClassSums {
+    bytes: u64,
+    merges: Option<u64>,
+    errors: Option<u64>,
+    total: Latencies,
+    queued: (u64, i128),
+    device_ns: i128,
+}
+
+impl ClassSums {
+    fn add(&mut self, io: &Io) {
+        self.bytes += io.bytes.max(0) as u64;
+        if let Some(m) = io.merges {
+            *self.merges.get_or_insert(0) += m.max(0) as u64;
+        }
+        if let Some(e) = io.error {
+            *self.errors.get_or_insert(0) += u64::from(e != 0);
+        }
+        self.total.add(io.total_ns());
+        if let Some(q) = io.queue_ns {
+            self.queued.0 += 1;
+            self.queued.1 += i128::from(q);
+        }
+        self.device_ns += i128::from(io.device_ns);
+    }
+
+    fn finish(&mut self, runs: &Runs) -> ClassSummary {
+        let n = self.total.n();
+        let mean = |sum: i128, n: u64| (n > 0).then(|| sum as f64 / n as f64 / 1e3);
+        ClassSummary {
+            ios: n,
+            bytes: self.bytes,
+            merges: self.merges,
+            errors: self.errors,
+            mean_us: self.total.mean_us(),
+            p50_us: self.total.quantile_us(0.5),
+            p90_us: self.total.quantile_us(0.9),
+            p99_us: self.total.quantile_us(0.99),
+            p999_us: self.total.quantile_us(0.999),
+            max_us: self.total.max_us(),
+            queue_mean_us: mean(self.queued.1, self.queued.0),
+            device_mean_us: mean(self.device_ns, n),
+            sequential_percent: runs.percent(),
+            low_n: n < LOW_N,
+        }
+    }
+}
+
+/// Sequential or not, in the order of start.
+#[derive(Debug, Default)]
+struct Runs {
+    next_sector: Option<i64>,
+    pairs: u64,
+    sequential: u64,
+}
+
+impl Runs {
+    fn add(&mut self, span: &Span) {
+        if span.sector < 0 {
+            return;
+        }
+        if let Some(expected) = self.next_sector {
+            self.pairs += 1;
+            self.sequential += u64::from(expected == span.sector);
+        }
+        self.next_sector = Some(span.sector + i64::from(span.sectors));
+    }
+
+    fn percent(&self) -> Option<f64> {
+        (self.pairs > 0).then(|| 100.0 * self.sequential as f64 / self.pairs as f64)
+    }
+}
+
+/// Levels of one device or set of devices, by time of start and end.
+#[derive(Debug)]
+pub(super) struct DeviceSweep {
+    window: Window,
+    all: LevelTime,
+    read: LevelTime,
+    write: LevelTime,
+    both: LevelTime,
+    runs: [Runs; 4],
+}
+
+impl DeviceSweep {
+    pub(super) fn new(window: Window) -> DeviceSweep {
+        let levels = || LevelTime::new(window);
+        DeviceSweep { window, all: levels(), read: levels(), write: levels(), both: levels(), runs: Default::default() }
+    }
+
+    pub(super) fn change(&mut self, at_ns: i64, class: Class, by: i64) {
+        self.all.change(at_ns, by);
+        let before = self.has_both();
+        match class {
+            Class::Read => self.read.change(at_ns, by),
+            Class::Write => self.write.change(at_ns, by),
+            Class::Discard | Class::Flush => return,
+        }
+        let by = i64::from(self.has_both()) - i64::from(before);
+        if by != 0 {
+            self.both.change(at_ns, by);
+        }
+    }
+
+    fn has_both(&self) -> bool {
+        self.read.level() > 0 && self.write.level() > 0
+    }
+
+    /// What a set of devices did together (A4).
+    pub(super) fn set_summary(mut self, window: Window) -> SetSummary {
+        self.finish(window);
+        SetSummary {
+            busy_percent: self.all.busy_percent(),
+            busy_read_percent: self.read.busy_percent(),
+            busy_write_percent: self.write.busy_percent(),
+            busy_both_percent: self.both.busy_percent(),
+            concurrency: Concurrency::of(&self.all),
+        }
+    }
+
+    fn finish(&mut self, window: Window) {
+        for levels in [&mut self.all, &mut self.read, &mut self.write, &mut self.both] {
+            levels.finish(window);
+        }
+    }
+}
+
+/// By device number.
+#[derive(Debug, Default)]
+pub(super) struct Sweeps(Vec<DeviceSweep>);
+
+impl Sweep for Sweeps {
+    fn start(&mut self, span: &Span) {
+        let sweep = &mut self.0[span.key as usize];
+        sweep.change(span.start_ns, span.class, 1);
+        if sweep.window.contains(span.done_ns) {
+            sweep.runs[span.class as usize].add(span);
+        }
+    }
+
+    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
+        self.0[key as usize].change(at_ns, class, -1);
+    }
+}
+
+/// Between issue and done there are no classes to tell apart.
+#[derive(Debug, Default)]
+pub(super) struct Issued(Vec<LevelTime>);
+
+impl Sweep for Issued {
+    fn start(&mut self, span: &Span) {
+        self.0[span.key as usize].change(span.start_ns, 1);
+    }
+
+    fn done(&mut self, at_ns: i64, key: u32, _: Class) {
+        self.0[key as usize].change(at_ns, -1);
+    }
+}
+
+#[derive(Debug)]
+struct DeviceSums {
+    dev: DevId,
+    classes: [ClassSums; 4],
+    lost: LostCount,
+}
+
+/// Accumulates [`DevicesSummary`].
+///
+/// I/Os count if they complete inside the window. Those that complete later but began before its end still belong to
+/// its busy time: keep pushing until none is left that did.
+#[derive(Debug)]
+pub struct Devices {
+    window: Window,
+    index: DeviceIndex,
+    sums: Vec<DeviceSums>,
+    order: StartOrder,
+    pub(super) sweeps: Sweeps,
+    issue_order: StartOrder,
+    pub(super) issued: Issued,
+    last_done_ns: Option<i64>,
+    lost: LostCount,
+    censored: u64,
+}
+
+impl Devices {
+    /// For `window`, which may be open.
+    pub fn new(window: Window) -> Devices {
+        Devices {
+            window,
+            index: DeviceIndex::default(),
+            sums: Vec::new(),
+            order: StartOrder::new(Hold::RECORDING),
+            sweeps: Sweeps::default(),
+            issue_order: StartOrder::new(Hold::RECORDING),
+            issued: Issued::default(),
+            last_done_ns: None,
+            lost: LostCount(Some(0)),
+            censored: 0,
+        }
+    }
+
+    fn make_room(&mut self, i: u32) {
+        if i as usize == self.sums.len() {
+            let dev = self.index.devices()[i as usize];
+            self.sums.push(DeviceSums { dev, classes: Default::default(), lost: LostCount(Some(0)) });
+            self.sweeps.0.push(DeviceSweep::new(self.window));
+            self.issued.0.push(LevelTime::new(self.window));
+        }
+    }
+
+    /// Takes the next completed I/O.
+    pub fn push(&mut self, io: &Io) {
+        if let Some((span, issued)) = self.admit(io) {
+            self.order.push(span, &mut self.sweeps);
+            self.issue_order.push(issued, &mut self.issued);
+        }
+    }
+
+    /// Counts `io` and gives its spans from start and from issue, for whoever sweeps; `None` before the window.
+    pub(super) fn admit(&mut self, io: &Io) -> Option<(Span, Span)> {
+        if io.done_ns < self.window.from_ns {
+            return None;
+        }
+        let i = self.index.number(io.dev);
+        self.make_room(i);
+        if self.window.contains(io.done_ns) {
+            self.sums[i as usize].classes[io.class() as usize].add(io);
+            self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));
+        }
+        let span = Span::of(io, i);
+        Some((span, Span { start_ns: io.issue_ns().min(io.done_ns), ..span }))
+    }
+
+    /// The devices by the numbers that spans carry.
+    pub(super) fn known(&self) -> &[DevId] {
+        self.index.devices()
+    }
+
+    /// The window as it stands when the recording ends at `end_ns`.
+    pub(super) fn closed_window(&self, end_ns: i64) -> Window {
+        self.window.closed_at(end_ns, self.last_done_ns)
+    }
+
+    /// Takes what is missing: counted by device where the device is known.
+    pub fn lost(&mut self, lost: &Lost) {
+        if lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
+            return;
+        }
+        if lost.reason == LossReason::Censored {
+            self.censored += lost.ios.unwrap_or(0).max(0) as u64;
+        }
+        if !lost.reason.is_loss() {
+            return;
+        }
+        self.lost.add(lost.ios);
+        if let Some(dev) = lost.dev {
+            let i = self.index.number(dev);
+            self.make_room(i);
+            self.sums[i as usize].lost.add(lost.ios);
+        }
+    }
+
+    /// The answer. `end_ns` is the recording's end, which closes an open window.
+    pub fn finish(mut self, end_ns: i64) -> DevicesSummary {
+        let clipped = self.order.finish(&mut self.sweeps);
+        self.issue_order.finish(&mut self.issued);
+        self.finish_swept(end_ns, clipped)
+    }
+
+    /// The answer when somebody else has swept.
+    pub(super) fn finish_swept(self, end_ns: i64, clipped: Clipped) -> DevicesSummary {
+        let window = self.closed_window(end_ns);
+        let parts = self.sums.into_iter().zip(self.sweeps.0).zip(self.issued.0);
+        let mut devices: Vec<_> = parts.map(|((sums, sweep), issued)| summary(sums, sweep, issued, window)).collect();
+        devices.sort_by_key(|d| d.dev);
+        DevicesSummary {
+            window,
+            ios: devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum(),
+            devices,
+            lost_ios: self.lost.0,
+            censored_ios: self.censored,
+            clipped,
+        }
+    }
+}
+
+fn summary(mut sums: DeviceSums, mut sweep: DeviceSweep, mut issued: LevelTime, window: Window) -> DeviceSummary {
+    sweep.finish(window);
+    issued.finish(window);
+    let classes = std::array::from_fn(|c| sums.classes[c].finish(&sweep.runs[c]));
+    DeviceSummary {
+        dev: sums.dev,
+        classes,
+        busy_percent: sweep.all.busy_percent(),
+        busy_read_percent: sweep.read.busy_percent(),
+        busy_write_percent: sweep.write.busy_percent(),
+        busy_both_percent: sweep.both.busy_percent(),
+        busy_device_percent: issued.busy_percent(),
+        concurrency: Concurrency::of(&sweep.all),
+        lost_ios: sums.lost.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Op;
+    use proptest::prelude::*;
+
+    const A: DevId = DevId(8 << 20);
+
+    fn io(done_ns: i64, op: Op, queue_ns: i64, device_ns: i64) -> Io {
+        Io::new(done_ns, A, op, 4096, Some(queue_ns), device_ns)
+    }
+
+    fn summary_of(ios: &[Io], window: Window, end_ns: i64) -> DevicesSummary {
+        let mut d = Devices::new(window);
+        ios.iter().for_each(|io| d.push(io));
+        d.finish(end_ns)
+    }
+
+    #[test]
+    fn nothing_gives_an_honest_nothing() {
+        let s = summary_of(&[], Window::OPEN, 0);
+        assert_eq!((s.devices.len(), s.ios, s.lost_ios), (0, 0, Some(0)));
+    }
+
+    #[test]
+    fn d_d_1_is_busy_by_rate_times_service() {
+        // 100 reads/s of 2 ms each: U = 20 %, mean N = 0.2.
+        let ios: Vec<_> = (0..1000).map(|i| io(i * 10_000_000 + 2_000_000, Op::READ, 500_000, 1_500_000)).collect();
+        let s = summary_of(&ios, Window::new(0, 10_000_000_000), 0);
+        let d = &s.devices[0];
+        assert_eq!(d.busy_percent, Some(20.0));
+        assert_eq!(d.busy_device_percent, Some(15.0));
+        assert_eq!(
+            (d.busy_read_percent, d.busy_write_percent, d.busy_both_percent),
+            (Some(20.0), Some(0.0), Some(0.0))
+        );
+        assert_eq!(d.concurrency.mean, Some(0.2));
+        assert_eq!((d.concurrency.p75, d.concurrency.p99, d.concurrency.max), (Some(0), Some(1), Some(1)));
+        let r = d.class(Class::Read);
+        assert_eq!((r.ios, r.bytes, r.mean_us, r.p99_us), (1000, 4_096_000, Some(2000.0), Some(2000.0)));
+        assert_eq!((r.queue_mean_us, r.device_mean_us), (Some(500.0), Some(1500.0)));
+        let w = d.class(Class::Write);
+        assert_eq!((w.ios, w.mean_us, w.p50_us, w.sequential_percent), (0, None, None, None));
+    }
+
+    #[test]
+    fn sequential_is_judged_in_the_order_of_start() {
+        // Three reads in a row on disk, completing in reverse.
+        let at = |done, start, sector| Io { sector: Some(sector), ..io(done, Op::READ, 0, done - start) };
+        let ios = [at(100, 30, 16), at(110, 20, 8), at(120, 10, 0)];
+        let s = summary_of(&ios, Window::OPEN, 0);
+        assert_eq!(s.devices[0].class(Class::Read).sequential_percent, Some(100.0));
+    }
+
+    #[test]
+    fn many_devices_keep_their_numbers() {
+        let mut index = DeviceIndex::default();
+        for round in 0..2 {
+            for d in 0..100 {
+                assert_eq!(index.number(DevId(7 * d)), d as u32, "round {round}");
+            }
+        }
+        assert_eq!(index.devices().len(), 100);
+    }
+
+    #[test]
+    fn an_io_across_the_end_is_busy_but_not_counted() {
+        let s = summary_of(&[io(150, Op::WRITE, 0, 100)], Window::new(0, 100), 0);
+        assert_eq!(s.ios, 0);
+        assert_eq!(s.devices[0].busy_percent, Some(50.0));
+    }
+
+    #[test]
+    fn losses_are_counted_and_can_be_unknown() {
+        let lost =
+            |ios, dev, reason| Lost { from_ns: 0, to_ns: 9, dev, class: None, reason, ios, bytes: None, merges: None };
+        let mut d = Devices::new(Window::OPEN);
+        d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
+        d.lost(&lost(Some(2), None, LossReason::WriterBusy));
+        d.lost(&lost(Some(3), Some(A), LossReason::Censored));
+        d.lost(&lost(Some(70), Some(A), LossReason::Retention));
+        let s = d.finish(10);
+        assert_eq!((s.lost_ios, s.censored_ios, s.devices[0].lost_ios), (Some(7), 3, Some(5)));
+        let mut d = Devices::new(Window::OPEN);
+        d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
+        d.lost(&lost(None, Some(A), LossReason::Corrupt));
+        assert_eq!(d.finish(10).lost_ios, None);
+    }
+
+    proptest! {
+        #[test]
+        fn utilisations_obey_their_identities(spans in prop::collection::vec((1i64..2000, 0i64..300, 0i64..100, any::<bool>()), 1..80)) {
+            let mut ios: Vec<Io> = spans.iter().map(|(done, dev, q, read)| io(*done, if *read { Op::READ } else { Op::WRITE }, *q, *dev)).collect();
+            ios.sort_by_key(|i| i.done_ns);
+            let s = summary_of(&ios, Window::new(0, 2000), 0);
+            let d = &s.devices[0];
+            let (all, r, w, both) = (d.busy_percent.expect("window"), d.busy_read_percent.expect("window"), d.busy_write_percent.expect("window"), d.busy_both_percent.expect("window"));
+            prop_assert!(r.max(w) <= all + 1e-9 && all <= r + w + 1e-9);
+            prop_assert!((r + w - all - both).abs() < 1e-9, "A4: U_in + U_out - U_all = U_both");
+            prop_assert!(d.busy_device_percent.expect("window") <= all + 1e-9);
+            // Little: L T = sum of residence inside the window.
+            let residence: i64 = ios.iter().map(|i| i.done_ns - i.start_ns().max(0)).sum();
+            prop_assert!((d.concurrency.mean.expect("window") * 2000.0 - residence as f64).abs() < 1e-6);
+            prop_assert!((d.concurrency.percent_at[0] - (100.0 - all)).abs() < 1e-9, "P0 = 1 - U");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A13: how much can come in how little time. Pure functions on series of slots.
+
+use serde::Serialize;
+
+/// Running sums with a leading 0, so that the sum of slots `a..b` is `sums[b] - sums[a]`.
+pub fn running_sums(values: &[u64]) -> Vec<u64> {
+    let mut sums = Vec::with_capacity(values.len() + 1);
+    sums.push(0);
+    let mut sum = 0;
+    for v in values {
+        sum += v;
+        sums.push(sum);
+    }
+    sums
+}
+
+/// The empirical arrival curve at one window: the most that any `slots` consecutive slots hold, and the first of them
+/// (A*(Δ), sliding). A series shorter than the window counts as a whole.
+pub fn max_sliding(values: &[u64], slots: usize) -> (u64, usize) {
+    let sums = running_sums(values);
+    let slots = slots.clamp(1, values.len().max(1));
+    (0..=values.len().saturating_sub(slots))
+        .map(|i| (sums[(i + slots).min(values.len())] - sums[i], i))
+        .max_by_key(|(sum, i)| (*sum, std::cmp::Reverse(*i)))
+        .unwrap_or((0, 0))
+}
+
+/// The most that any of the windows of `slots` slots aligned at `phase` holds: what a sampler with that period sees.
+pub fn max_aligned(values: &[u64], slots: usize, phase: usize) -> u64 {
+    let slots = slots.max(1);
+    let phase = phase.min(values.len());
+    let head = values[..phase].iter().sum();
+    values[phase..].chunks(slots).map(|c| c.iter().sum()).max().unwrap_or(0).max(head)
+}
+
+/// Depth of the token bucket that lets the series pass at `rate` bytes per second without delay:
+/// `σ(ρ) = max over s < t of A(s, t] - ρ (t - s)`, in bytes.
+pub fn token_bucket_depth(bytes: &[u64], dt_s: f64, rate: f64) -> f64 {
+    let (mut depth, mut worst) = (0.0f64, 0.0f64);
+    for b in bytes {
+        depth = (depth + *b as f64 - rate * dt_s).max(0.0);
+        worst = worst.max(depth);
+    }
+    worst
+}
+
+/// How unevenly a stream of I/Os comes at one resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Unevenness {
+    /// Resolution in nanoseconds.
+    pub dt_ns: i64,
+    /// Slots: n of everything here.
+    pub slots: u64,
+    /// Index of dispersion of counts, `Var N / E N`: 1 for a Poisson stream.
+    pub idc: f64,
+    /// Largest over mean count.
+    pub peak_to_mean: f64,
+    /// Percent of slots with any.
+    pub duty_percent: f64,
+}
+
+/// [`Unevenness`] of `counts` in slots of `dt_ns`; `None` without I/O or with fewer than two slots.
+pub fn unevenness(counts: &[u64], dt_ns: i64) -> Option<Unevenness> {
+    let n = counts.len() as f64;
+    let mean = counts.iter().sum::<u64>() as f64 / n;
+    if counts.len() < 2 || mean == 0.0 {
+        return None;
+    }
+    let variance = counts.iter().map(|c| (*c as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    Some(Unevenness {
+        dt_ns,
+        slots: counts.len() as u64,
+        idc: variance / mean,
+        peak_to_mean: counts.iter().copied().max().unwrap_or(0) as f64 / mean,
+        duty_percent: 100.0 * counts.iter().filter(|c| **c > 0).count() as f64 / n,
+    })
+}
+
+/// What the micro-bursting formula of a large cloud's volume metrics would say of `bytes` in a period of `period_s`
+/// with `idle_s` idle seconds: bytes per active second, whole seconds counted.
+pub fn active_second_rate(bytes: f64, period_s: f64, idle_s: f64) -> f64 {
+    bytes / (period_s - idle_s).ceil().max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sliding_and_bucket_equal_brute_force(values in prop::collection::vec(0u64..1000, 1..60), slots in 1usize..70, rate in 0.0f64..2000.0) {
+            let (max, first) = max_sliding(&values, slots);
+            let k = slots.min(values.len());
+            let brute = values.windows(k).map(|w| w.iter().sum::<u64>()).max().expect("not empty");
+            prop_assert_eq!(max, brute);
+            prop_assert_eq!(values[first..first + k].iter().sum::<u64>(), max);
+            let mut depth = 0.0f64;
+            for s in 0..values.len() {
+                let mut sum = 0.0;
+                for v in &values[s..] {
+                    sum += *v as f64 - rate;
+                    depth = depth.max(sum);
+                }
+            }
+            prop_assert!((token_bucket_depth(&values, 1.0, rate) - depth).abs() < 1e-6);
+        }
+
+        #[test]
+        fn aligned_windows_never_show_more_than_sliding_ones(values in prop::collection::vec(0u64..1000, 1..60), slots in 1usize..20, phase in 0usize..20) {
+            let aligned = max_aligned(&values, slots, phase % slots);
+            prop_assert!(aligned <= max_sliding(&values, slots).0);
+            prop_assert!(2 * aligned >= max_sliding(&values, slots).0, "a window overlaps two aligned ones");
+        }
+    }
+
+    #[test]
+    fn an_even_stream_has_no_dispersion() {
+        let u = unevenness(&[5; 100], 1_000_000).expect("I/O");
+        assert_eq!((u.idc, u.peak_to_mean, u.duty_percent), (0.0, 1.0, 100.0));
+        assert_eq!(unevenness(&[0; 100], 1), None);
+    }
+
+    #[test]
+    fn idle_seconds_do_not_count() {
+        assert_eq!(active_second_rate(1000.0, 60.0, 57.5), 1000.0 / 3.0);
+        assert_eq!(active_second_rate(1000.0, 60.0, 60.0), 1000.0);
+    }
+}

@@ -1,0 +1,230 @@
+//! Everything that a report says, in one pass.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::bursts::{Limit, LimitSource};
+use super::cells::Cells;
+use super::conclusions::{PathOf, conclude};
+use super::counted::Counted;
+use super::detail::{Around, DeviceDetail, Gathered};
+use super::devices::{DeviceSweep, Devices, DevicesSummary, Issued, SetSummary, Sweeps};
+use super::findings::{self, Finding};
+use super::io_ticks::Regime;
+use super::losses::Losses;
+use super::order::{Hold, Span, StartOrder, Sweep};
+use super::timeline::CounterRates;
+use super::trouble::Trouble;
+use super::window::Window;
+use crate::model::{Class, DevId, Io, Lost, RecordingMeta, Source};
+
+/// All answers about one window of one recording.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// By device and class.
+    pub devices: DevicesSummary,
+    /// All devices together (A4). An I/O through a stack of devices is in flight on each of them.
+    pub set: SetSummary,
+    /// The kernel's own estimate of busy time (`io_ticks`), in percent of the time that counter samples cover.
+    pub util_io_ticks_percent: BTreeMap<DevId, f64>,
+    /// The estimator behind it, if the kernel is known.
+    pub regime: Option<Regime>,
+    /// Each device in depth, in the order of `devices`; none for those that only lost I/Os.
+    pub details: Vec<DeviceDetail>,
+    /// What a person should hear first, most severe first.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
+}
+
+/// What is known besides the stream.
+#[derive(Debug, Clone, Default)]
+pub struct ReportPlan {
+    /// Kernel release and HZ of the recorded machine.
+    pub kernel: Option<(Regime, u32)>,
+    /// Limits in bytes per second that the user gave for devices.
+    pub limits: BTreeMap<DevId, f64>,
+    /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
+    pub has_ios: bool,
+}
+
+/// Accumulates a [`Report`].
+#[derive(Debug)]
+pub struct ReportBuilder {
+    window: Window,
+    plan: ReportPlan,
+    devices: Devices,
+    gathered: Vec<Gathered>,
+    set: DeviceSweep,
+    order: StartOrder,
+    issue_order: StartOrder,
+    cells: Cells,
+    losses: Losses,
+    trouble: Trouble,
+    counted: BTreeMap<DevId, Counted>,
+}
+
+/// Whatever is swept in the order of start.
+struct ByStart<'a> {
+    sweeps: &'a mut Sweeps,
+    gathered: &'a mut [Gathered],
+    set: &'a mut DeviceSweep,
+}
+
+impl Sweep for ByStart<'_> {
+    fn start(&mut self, span: &Span) {
+        self.sweeps.start(span);
+        self.gathered[span.key as usize].start(span);
+        self.set.change(span.start_ns, span.class, 1);
+    }
+
+    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
+        self.sweeps.done(at_ns, key, class);
+        self.gathered[key as usize].done(at_ns, key, class);
+        self.set.change(at_ns, class, -1);
+    }
+
+    fn instant(&mut self, span: &Span) {
+        self.sweeps.start(span);
+        self.sweeps.done(span.done_ns, span.key, span.class);
+        self.gathered[span.key as usize].instant(span);
+    }
+}
+
+/// Whatever is swept in the order of issue.
+struct ByIssue<'a> {
+    issued: &'a mut Issued,
+    gathered: &'a mut [Gathered],
+}
+
+impl Sweep for ByIssue<'_> {
+    fn start(&mut self, span: &Span) {
+        self.issued.start(span);
+        self.gathered[span.key as usize].stages.start(span);
+    }
+
+    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
+        self.issued.done(at_ns, key, class);
+        self.gathered[key as usize].stages.done(at_ns, key, class);
+    }
+}
+
+impl ReportBuilder {
+    /// For `window`, which may be open, of a recording of which nothing else is known.
+    pub fn new(window: Window) -> ReportBuilder {
+        ReportBuilder::with_plan(window, ReportPlan::default())
+    }
+
+    /// For `window` of the recording that `meta` describes.
+    pub fn for_recording(meta: &RecordingMeta, window: Window) -> ReportBuilder {
+        let regime = meta.kernel.as_deref().and_then(Regime::of_release);
+        let kernel = regime.zip(meta.kernel_hz);
+        ReportBuilder::with_plan(
+            window,
+            ReportPlan { kernel, has_ios: meta.source == Source::Ebpf, ..ReportPlan::default() },
+        )
+    }
+
+    /// For `window`, with whatever else is known.
+    pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
+        ReportBuilder {
+            window,
+            plan,
+            devices: Devices::new(window),
+            gathered: Vec::new(),
+            set: DeviceSweep::new(window),
+            order: StartOrder::new(Hold::RECORDING),
+            issue_order: StartOrder::new(Hold::RECORDING),
+            cells: Cells::new(window),
+            losses: Losses::default(),
+            trouble: Trouble::new(window),
+            counted: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next completed I/O, in the order of completion. I/Os that complete after the window but began inside
+    /// it still belong to its busy time: push them too.
+    pub fn push(&mut self, io: &Io) {
+        let Some((span, issued)) = self.devices.admit(io) else { return };
+        let i = span.key as usize;
+        while self.gathered.len() <= i {
+            self.gathered.push(Gathered::new(self.window, self.plan.kernel));
+        }
+        if self.window.contains(io.done_ns) {
+            self.gathered[i].complete(io);
+            self.cells.push(io);
+            self.trouble.push(io);
+        }
+        let gathered = &mut self.gathered;
+        self.order.push(span, &mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set: &mut self.set });
+        self.issue_order.push(issued, &mut ByIssue { issued: &mut self.devices.issued, gathered });
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        self.devices.lost(lost);
+        self.trouble.lost(lost);
+        self.losses.push(lost);
+    }
+
+    /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
+    /// where no single I/O was recorded.
+    pub fn counters(&mut self, rates: &CounterRates) {
+        if self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns {
+            self.counted.entry(rates.dev).or_default().add(rates);
+        }
+    }
+
+    /// The answers. `end_ns` is the recording's end, which closes an open window.
+    pub fn finish(self, end_ns: i64) -> Report {
+        self.finish_naming(end_ns, &|_, _| None)
+    }
+
+    /// The answers, with files named by `path_of` where it knows them.
+    pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
+        let window = self.devices.closed_window(end_ns);
+        let known = self.devices.known().to_vec();
+        // Devices of which only losses are known have nothing to gather.
+        while self.gathered.len() < known.len() {
+            self.gathered.push(Gathered::new(self.window, self.plan.kernel));
+        }
+        let gathered = &mut self.gathered;
+        let clipped =
+            self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set: &mut self.set });
+        self.issue_order.finish(&mut ByIssue { issued: &mut self.devices.issued, gathered });
+        let mut devices = self.devices.finish_swept(end_ns, clipped);
+        if devices.ios == 0 && !self.plan.has_ios {
+            devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
+            devices.ios = devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum();
+        }
+        let mut found = self.trouble.finish(devices.ios);
+        let mut details = Vec::new();
+        for (dev, gathered) in known.into_iter().zip(self.gathered) {
+            let Some(summary) = devices.devices.iter().find(|d| d.dev == dev && d.classes.iter().any(|c| c.ios > 0))
+            else {
+                continue;
+            };
+            let detail = gathered.finish(&Around {
+                dev,
+                window,
+                cells: &self.cells,
+                losses: &self.losses,
+                limit: self.plan.limits.get(&dev).map(|l| Limit { bytes_per_s: *l, source: LimitSource::User }),
+                counted: self.counted.get(&dev).and_then(Counted::ticks),
+                busy_percent: summary.busy_percent,
+                complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
+                kernel: self.plan.kernel,
+            });
+            found.extend(conclude(&detail, window, path_of));
+            details.push(detail);
+        }
+        details.sort_by_key(|d| d.dev);
+        findings::sort(&mut found);
+        let percent = |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
+        let util_io_ticks_percent =
+            self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
+        let regime = self.plan.kernel.map(|k| k.0);
+        let set = self.set.set_summary(window);
+        Report { devices, set, util_io_ticks_percent, regime, details, findings: found }
+    }
+}

@@ -1,0 +1,104 @@
+//! Order statistics and the like, on plain slices.
+
+/// Nearest-rank quantile (rank `ceil(q n)`) of `values`, which get partly sorted; `None` of nothing.
+pub fn nearest_rank(values: &mut [f64], q: f64) -> Option<f64> {
+    if values.is_empty() {
+        return None;
+    }
+    let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
+    Some(*values.select_nth_unstable_by(rank - 1, f64::total_cmp).1)
+}
+
+/// The middle value, or the mean of the two middle ones; `values` get partly sorted.
+pub fn median(values: &mut [f64]) -> Option<f64> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let (below, &mut high, _) = values.select_nth_unstable_by(n / 2, f64::total_cmp);
+    if n % 2 == 1 {
+        return Some(high);
+    }
+    below.iter().copied().max_by(f64::total_cmp).map(|low| f64::midpoint(low, high))
+}
+
+/// Median absolute deviation from `middle`.
+pub fn mad(values: &[f64], middle: f64) -> f64 {
+    let mut deviations: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    median(&mut deviations).unwrap_or(0.0)
+}
+
+/// Mean and standard deviation (n - 1); `None` with fewer than two values.
+pub fn mean_sd(values: &[f64]) -> Option<(f64, f64)> {
+    let n = values.len() as f64;
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    Some((mean, (values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()))
+}
+
+/// A small seeded generator (SplitMix64) for permutations: results must be the same each time they are asked for.
+#[derive(Debug, Clone)]
+pub struct Shuffler(u64);
+
+impl Shuffler {
+    /// The same seed, the same sequence.
+    pub fn new(seed: u64) -> Shuffler {
+        Shuffler(seed)
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in `0..n`; 0 for `n = 0`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
+    }
+
+    /// Fisher and Yates.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn medians_of_odd_and_even() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!((median(&mut []), nearest_rank(&mut [], 0.5)), (None, None));
+        assert_eq!(mad(&[1.0, 2.0, 3.0, 4.0, 100.0], 3.0), 1.0);
+        assert_eq!(mean_sd(&[1.0, 3.0]), Some((2.0, 2.0_f64.sqrt())));
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_equal_the_sorted_list(mut v in prop::collection::vec(-1e9f64..1e9, 1..60), q in 0.0f64..=1.0) {
+            let got = nearest_rank(&mut v, q).expect("not empty");
+            v.sort_by(f64::total_cmp);
+            prop_assert_eq!(got, v[((q * v.len() as f64).ceil() as usize).max(1) - 1]);
+        }
+    }
+
+    #[test]
+    fn a_shuffle_keeps_everything() {
+        let mut v: Vec<u32> = (0..100).collect();
+        Shuffler::new(1).shuffle(&mut v);
+        assert_ne!(v, (0..100).collect::<Vec<_>>());
+        v.sort_unstable();
+        assert_eq!(v, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,220 @@
+//! Groups in motion: which rows are open, and what is known of them so far.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::super::latencies::Latencies;
+use super::super::order::{Span, Sweep};
+use super::{Flow, GroupKey, TimelinePlan};
+use crate::model::Class;
+
+/// A row while its slot is open.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OpenRow {
+    pub flows: [Flow; 4],
+    /// (p99, max) of reads and of writes in nanoseconds.
+    pub tails: [Option<(i64, i64)>; 2],
+    pub area_ns: i128,
+    pub busy_ns: i64,
+    pub max: u64,
+}
+
+#[derive(Debug)]
+struct Group {
+    key: GroupKey,
+    /// Where the row of the slot last completed into lies: (slot, position).
+    completing: (i64, usize),
+    /// The same for the sweep, which lags behind.
+    sweeping: (i64, usize),
+    latencies: [Latencies; 2],
+    level: i64,
+    since_ns: i64,
+    /// Position in `in_flight`, if level > 0.
+    in_flight_at: Option<usize>,
+}
+
+/// All groups and the open slots, which begin with slot `first`.
+#[derive(Debug)]
+pub(super) struct Groups {
+    plan: TimelinePlan,
+    index: HashMap<GroupKey, u32>,
+    last: Option<(GroupKey, u32)>,
+    groups: Vec<Group>,
+    in_flight: Vec<u32>,
+    pub first: i64,
+    slots: VecDeque<Vec<(u32, OpenRow)>>,
+}
+
+impl Groups {
+    pub fn new(plan: TimelinePlan) -> Groups {
+        Groups {
+            plan,
+            index: HashMap::new(),
+            last: None,
+            groups: Vec::new(),
+            in_flight: Vec::new(),
+            first: 0,
+            slots: VecDeque::new(),
+        }
+    }
+
+    /// The number of `key`; most I/Os come from the group of the one before.
+    pub fn number(&mut self, key: GroupKey) -> u32 {
+        if let Some((_, g)) = self.last.filter(|(k, _)| *k == key) {
+            return g;
+        }
+        let next = self.groups.len() as u32;
+        let g = *self.index.entry(key).or_insert(next);
+        if g == next {
+            self.groups.push(Group {
+                key,
+                completing: (i64::MIN, 0),
+                sweeping: (i64::MIN, 0),
+                latencies: Default::default(),
+                level: 0,
+                since_ns: i64::MIN,
+                in_flight_at: None,
+            });
+        }
+        self.last = Some((key, g));
+        g
+    }
+
+    pub fn key(&self, g: u32) -> GroupKey {
+        self.groups[g as usize].key
+    }
+
+    fn position(&mut self, g: u32, slot: i64) -> usize {
+        let at = (slot - self.first) as usize;
+        if at >= self.slots.len() {
+            self.slots.resize_with(at + 1, Vec::new);
+        }
+        let rows = &mut self.slots[at];
+        rows.iter().position(|(have, _)| *have == g).unwrap_or_else(|| {
+            rows.push((g, OpenRow::default()));
+            rows.len() - 1
+        })
+    }
+
+    /// Counts a completion of group `g` in `slot`, which is not closed.
+    pub fn complete(&mut self, g: u32, slot: i64, class: Class, flow: Flow, extended: bool) {
+        let (in_slot, mut at) = self.groups[g as usize].completing;
+        if in_slot != slot {
+            self.settle_latencies(g);
+            at = self.position(g, slot);
+            self.groups[g as usize].completing = (slot, at);
+        }
+        self.slots[(slot - self.first) as usize][at].1.flows[class as usize].add(&flow);
+        if extended && (class as usize) < 2 {
+            self.groups[g as usize].latencies[class as usize].add(flow.total_ns);
+        }
+    }
+
+    /// Writes the percentiles of the slot that group `g` was completing into, once, when it has moved on.
+    fn settle_latencies(&mut self, g: u32) {
+        let group = &mut self.groups[g as usize];
+        let (slot, at) = group.completing;
+        if slot < self.first || group.latencies.iter().all(|l| l.n() == 0) {
+            return;
+        }
+        let row = &mut self.slots[(slot - self.first) as usize][at].1;
+        for (tail, latencies) in row.tails.iter_mut().zip(&mut group.latencies) {
+            *tail = latencies.quantile_ns(0.99).zip(latencies.quantile_ns(1.0));
+            if let (Some(tail), Some(max_us)) = (tail, latencies.max_us()) {
+                tail.1 = (max_us * 1e3).round() as i64;
+            }
+            latencies.clear();
+        }
+    }
+
+    /// Closes slot `first` and gives its rows; whatever is in flight has been swept to its end before.
+    pub fn close_first(&mut self) -> Vec<(u32, OpenRow)> {
+        for at in 0..self.slots.front().map_or(0, Vec::len) {
+            let g = self.slots[0][at].0;
+            if self.groups[g as usize].completing.0 == self.first {
+                self.settle_latencies(g);
+            }
+        }
+        self.first += 1;
+        self.slots.pop_front().unwrap_or_default()
+    }
+
+    /// How many slots from `first` on hold nothing, at most `limit`.
+    pub fn idle_slots(&self, limit: i64) -> i64 {
+        if !self.in_flight.is_empty() {
+            return 0;
+        }
+        self.slots.iter().position(|rows| !rows.is_empty()).map_or(limit, |n| limit.min(n as i64))
+    }
+
+    /// Goes over `slots` empty slots at once.
+    pub fn skip(&mut self, slots: i64) {
+        self.first += slots;
+        self.slots.drain(..self.slots.len().min(slots as usize));
+    }
+
+    /// Carries everything in flight to `to_ns`.
+    pub fn sweep_all_to(&mut self, to_ns: i64) {
+        for i in 0..self.in_flight.len() {
+            self.sweep_to(self.in_flight[i], to_ns);
+        }
+    }
+
+    fn sweep_to(&mut self, g: u32, to_ns: i64) {
+        let (level, mut since) = {
+            let group = &self.groups[g as usize];
+            (group.level.max(0), group.since_ns.max(self.plan.window.from_ns))
+        };
+        if level > 0 {
+            while since < to_ns {
+                let slot = self.plan.slot_of(since);
+                let until = to_ns.min(self.plan.slot_end(slot));
+                let row = self.swept_row(g, slot);
+                row.area_ns += i128::from(level) * i128::from(until - since);
+                row.busy_ns += until - since;
+                row.max = row.max.max(level as u64);
+                since = until;
+            }
+        }
+        let group = &mut self.groups[g as usize];
+        group.since_ns = group.since_ns.max(to_ns);
+    }
+
+    fn swept_row(&mut self, g: u32, slot: i64) -> &mut OpenRow {
+        let (in_slot, mut at) = self.groups[g as usize].sweeping;
+        if in_slot != slot {
+            at = self.position(g, slot);
+            self.groups[g as usize].sweeping = (slot, at);
+        }
+        &mut self.slots[(slot - self.first) as usize][at].1
+    }
+
+    fn change(&mut self, g: u32, at_ns: i64, by: i64) {
+        self.sweep_to(g, at_ns.min(self.plan.window.to_ns));
+        let group = &mut self.groups[g as usize];
+        group.level += by;
+        match (group.level > 0, group.in_flight_at) {
+            (true, None) => {
+                group.in_flight_at = Some(self.in_flight.len());
+                self.in_flight.push(g);
+            }
+            (false, Some(at)) => {
+                group.in_flight_at = None;
+                self.in_flight.swap_remove(at);
+                if let Some(moved) = self.in_flight.get(at) {
+                    self.groups[*moved as usize].in_flight_at = Some(at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sweep for Groups {
+    fn start(&mut self, span: &Span) {
+        self.change(span.key, span.start_ns, 1);
+    }
+
+    fn done(&mut self, at_ns: i64, key: u32, _: Class) {
+        self.change(key, at_ns, -1);
+    }
+}

@@ -1,0 +1,236 @@
+//! The zoom: rates, sizes, latencies, concurrency and busy time at any step from 1 ms (A5, A6; busy and in-flight
+//! columns A2, A3).
+//!
+//! Every slot has a row, empty ones too. An I/O belongs to the slot in which it completes. Rows carry counts and sums,
+//! so that coarser rows are sums of finer ones; means are made only when a row is shown.
+
+mod counters;
+mod differences;
+mod events;
+mod groups;
+
+use serde::Serialize;
+
+use super::window::Window;
+use crate::model::{Class, Comm, DevId, Io};
+
+pub use counters::{CounterRates, CounterTimeline};
+pub use differences::Differences;
+pub use events::Timeline;
+
+/// More rows than this are a mistake in the plan, not an answer.
+pub const MAX_ROWS: u64 = 10_000_000;
+
+/// The finest step.
+pub const MIN_STEP_NS: i64 = 1_000_000;
+
+/// What one row stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupBy {
+    /// Everything together. An I/O through a stack of devices counts once per layer: choose devices if that matters.
+    All,
+    /// The device.
+    Device,
+    /// The submitting process (thread group) and its name.
+    Process,
+    /// The control group.
+    Cgroup,
+    /// The file: its file system's device and inode number.
+    File,
+}
+
+/// Whose row it is. `None` inside means that the source could not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GroupKey {
+    /// Everything.
+    All,
+    /// A device.
+    Device(DevId),
+    /// A process.
+    Process(Option<i32>, Option<Comm>),
+    /// A control group.
+    Cgroup(Option<i64>),
+    /// A file: (device of its file system, inode number).
+    File(Option<(i32, i64)>),
+}
+
+impl GroupBy {
+    /// The group of `io`.
+    pub fn key(self, io: &Io) -> GroupKey {
+        match self {
+            GroupBy::All => GroupKey::All,
+            GroupBy::Device => GroupKey::Device(io.dev),
+            GroupBy::Process => GroupKey::Process(io.tgid, io.comm),
+            GroupBy::Cgroup => GroupKey::Cgroup(io.cgroup),
+            GroupBy::File => GroupKey::File(io.fs_dev.zip(io.ino)),
+        }
+    }
+}
+
+/// What rows are wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TimelinePlan {
+    /// The window; slots are counted from its beginning. It may be open.
+    pub window: Window,
+    /// Length of a slot, at least [`MIN_STEP_NS`].
+    pub step_ns: i64,
+    /// What a row stands for.
+    pub by: GroupBy,
+    /// Groups that have a row in every slot, idle or not. (`All` always has.) Others have rows while they do I/O.
+    pub always: Vec<GroupKey>,
+    /// Percentiles, maxima, in-flight and busy columns as well.
+    pub extended: bool,
+}
+
+/// A plan that cannot be carried out, in words for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// A step of zero, negative or too fine.
+    #[error("a step of {0} ns is too short: the finest is 1 ms")]
+    Step(i64),
+    /// The window holds no time.
+    #[error("nothing between {from_s:.6} s and {to_s:.6} s: the end must come after the beginning", from_s = *.0 as f64 / 1e9, to_s = *.1 as f64 / 1e9)]
+    EmptyWindow(i64, i64),
+    /// Too many rows.
+    #[error("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch (--step, --from, --to)")]
+    TooManyRows,
+}
+
+impl TimelinePlan {
+    /// All devices summed, plain columns, over `window`.
+    pub fn new(window: Window, step_ns: i64) -> TimelinePlan {
+        TimelinePlan { window, step_ns, by: GroupBy::All, always: Vec::new(), extended: false }
+    }
+
+    /// Refuses what cannot be meant. Called by the timelines themselves.
+    ///
+    /// # Errors
+    /// [`PlanError`], also when the rows would be more than [`MAX_ROWS`] (known here only for a closed window).
+    pub fn check(&self) -> Result<(), PlanError> {
+        if self.step_ns < MIN_STEP_NS {
+            return Err(PlanError::Step(self.step_ns));
+        }
+        if self.window.len_ns() == 0 {
+            return Err(PlanError::EmptyWindow(self.window.from_ns, self.window.to_ns));
+        }
+        if self.window.to_ns != i64::MAX {
+            let slots = (self.window.len_ns() as u64).div_ceil(self.step_ns as u64);
+            if slots.saturating_mul(self.always_keys().len().max(1) as u64) > MAX_ROWS {
+                return Err(PlanError::TooManyRows);
+            }
+        }
+        Ok(())
+    }
+
+    fn always_keys(&self) -> Vec<GroupKey> {
+        let mut keys = if self.by == GroupBy::All { vec![GroupKey::All] } else { self.always.clone() };
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    fn slot_of(&self, at_ns: i64) -> i64 {
+        (at_ns - self.window.from_ns).div_euclid(self.step_ns)
+    }
+
+    fn slot_end(&self, slot: i64) -> i64 {
+        self.window.from_ns.saturating_add((slot + 1).saturating_mul(self.step_ns))
+    }
+}
+
+/// What one class did in one slot: counts and sums, to be added, never averaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Flow {
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Their latencies (start to done) summed, in nanoseconds.
+    pub total_ns: i64,
+}
+
+impl Flow {
+    /// Adds `other`.
+    pub fn add(&mut self, other: &Flow) {
+        self.ios += other.ios;
+        self.bytes += other.bytes;
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+    }
+
+    /// Mean latency in microseconds; `None` if nothing completed.
+    pub fn mean_us(&self) -> Option<f64> {
+        (self.ios > 0).then(|| self.total_ns as f64 / self.ios as f64 / 1e3)
+    }
+}
+
+/// The columns that need more than sums.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Extended {
+    /// 99th percentile of read latencies (nearest rank); `None` without reads or without single I/Os.
+    pub r_p99_us: Option<f64>,
+    /// The same for writes.
+    pub w_p99_us: Option<f64>,
+    /// Longest read that completed here.
+    pub r_max_us: Option<f64>,
+    /// Longest write that completed here.
+    pub w_max_us: Option<f64>,
+    /// Time-weighted mean number in flight (start to done).
+    pub inflight_mean: Option<f64>,
+    /// Most in flight at once.
+    pub inflight_max: Option<u64>,
+    /// Percent of the slot with anything in flight.
+    pub busy_percent: Option<f64>,
+}
+
+/// One slot of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The slot's beginning, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Its end, by which it is labelled.
+    pub to_ns: i64,
+    /// Whose row.
+    pub key: GroupKey,
+    /// By class, indexed by `Class as usize`.
+    pub flows: [Flow; 4],
+    /// Some I/Os of this slot are missing from the row (lost, or removed by retention).
+    pub lossy: bool,
+    /// The columns of `-x`, if planned.
+    pub extended: Option<Extended>,
+}
+
+impl Row {
+    /// The slot's length in seconds.
+    pub fn seconds(&self) -> f64 {
+        (self.to_ns - self.from_ns) as f64 / 1e9
+    }
+
+    /// Completed I/Os per second of `class`.
+    pub fn ios_per_s(&self, class: Class) -> f64 {
+        self.flows[class as usize].ios as f64 / self.seconds()
+    }
+
+    /// KiB per second of `class`.
+    pub fn kib_per_s(&self, class: Class) -> f64 {
+        self.flows[class as usize].bytes as f64 / 1024.0 / self.seconds()
+    }
+
+    /// Mean latency of `class` in microseconds; `None` if nothing completed.
+    pub fn mean_us(&self, class: Class) -> Option<f64> {
+        self.flows[class as usize].mean_us()
+    }
+}
+
+/// Adds rows of the same group into a coarser one, as counts and sums (A5). Percentiles cannot be added: `None`.
+pub fn sum_rows(rows: &[Row]) -> Option<Row> {
+    let (first, last) = (rows.first()?, rows.last()?);
+    let mut sum = Row { to_ns: last.to_ns, extended: None, ..first.clone() };
+    for row in &rows[1..] {
+        sum.lossy |= row.lossy;
+        for (a, b) in sum.flows.iter_mut().zip(&row.flows) {
+            a.add(b);
+        }
+    }
+    Some(sum)
+}

@@ -1,0 +1,62 @@
+//! The part of a recording under study.
+
+use serde::Serialize;
+
+/// Half-open `[from_ns, to_ns)`, in nanoseconds since the recording's start.
+///
+/// While a stream runs its end may be unknown: `to_ns = i64::MAX`, and [`Window::closed_at`] settles it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Window {
+    /// First instant inside.
+    pub from_ns: i64,
+    /// First instant after.
+    pub to_ns: i64,
+}
+
+impl Window {
+    /// From the recording's start to an end not known yet.
+    pub const OPEN: Window = Window { from_ns: 0, to_ns: i64::MAX };
+
+    /// `[from_ns, to_ns)`.
+    pub fn new(from_ns: i64, to_ns: i64) -> Window {
+        Window { from_ns, to_ns }
+    }
+
+    /// Whether `at_ns` lies inside.
+    pub fn contains(&self, at_ns: i64) -> bool {
+        self.from_ns <= at_ns && at_ns < self.to_ns
+    }
+
+    /// Length in nanoseconds; 0 for a window that ends before it begins.
+    pub fn len_ns(&self) -> i64 {
+        self.to_ns.saturating_sub(self.from_ns).max(0)
+    }
+
+    /// Length in seconds.
+    pub fn len_s(&self) -> f64 {
+        self.len_ns() as f64 / 1e9
+    }
+
+    /// This window with its end settled: `end_ns` (the recording's end) if it was open, but never so early that an I/O
+    /// completed at `last_done_ns` would fall out.
+    pub fn closed_at(&self, end_ns: i64, last_done_ns: Option<i64>) -> Window {
+        if self.to_ns != i64::MAX {
+            return *self;
+        }
+        let after_last = last_done_ns.map_or(i64::MIN, |t| t.saturating_add(1));
+        Window { from_ns: self.from_ns, to_ns: end_ns.max(after_last).max(self.from_ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_window_closes_after_the_last_completion() {
+        assert_eq!(Window::OPEN.closed_at(100, Some(100)), Window::new(0, 101));
+        assert_eq!(Window::OPEN.closed_at(100, Some(7)), Window::new(0, 100));
+        assert_eq!(Window::OPEN.closed_at(0, None), Window::new(0, 0));
+        assert_eq!(Window::new(5, 10).closed_at(100, Some(100)), Window::new(5, 10));
+    }
+}

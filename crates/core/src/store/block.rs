@@ -1,0 +1,236 @@
+//! Blocks: what can be read, skipped or lost as a whole. A row group of a Parquet file, or the log of a segment.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::column::Column;
+use super::error::StoreError;
+use super::frame::FrameColumns;
+use super::parquet_read::{ColumnChunk, ParquetFile, Trouble, guarded};
+use super::row::Row;
+use super::wal::Frame;
+
+/// Rows that a cursor decodes at a time.
+const BATCH: usize = 8192;
+
+/// Rows of a row group that a reader takes: their times alone are half a gigabyte then.
+const MOST_ROWS: usize = 64 << 20;
+
+/// Where a block's rows are.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    Group(Arc<ParquetFile>, usize),
+    Log(Arc<Vec<Frame>>, PathBuf),
+}
+
+/// A block of one table.
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    pub place: Place,
+    /// First and last time of its rows.
+    pub min: i64,
+    pub max: i64,
+    pub rows: usize,
+}
+
+impl Block {
+    /// The row groups of a file.
+    pub fn of_file(file: ParquetFile) -> Result<Vec<Block>, Trouble> {
+        let file = Arc::new(file);
+        if let Some(rows) = (0..file.row_groups()).map(|g| file.rows(g)).find(|rows| *rows > MOST_ROWS) {
+            return Err(Trouble::Damage(format!("a row group of {rows} rows; at most {MOST_ROWS} are read")));
+        }
+        let groups = (0..file.row_groups()).filter(|g| file.rows(*g) > 0);
+        groups
+            .map(|group| {
+                let (min, max) = match file.time_bounds(group) {
+                    Some(bounds) => bounds,
+                    None => guarded(|| read_bounds(&file, group))?,
+                };
+                Ok(Block { min, max, rows: file.rows(group), place: Place::Group(file.clone(), group) })
+            })
+            .collect()
+    }
+
+    /// The frames of a log.
+    pub fn of_log(frames: Vec<Frame>, path: PathBuf) -> Option<Block> {
+        let min = frames.iter().map(|f| f.min).min()?;
+        let max = frames.iter().map(|f| f.max).max()?;
+        let rows = frames.iter().map(|f| f.rows as usize).sum();
+        Some(Block { min, max, rows, place: Place::Log(Arc::new(frames), path) })
+    }
+
+    /// Where it is, for people.
+    pub fn describe(&self) -> String {
+        match &self.place {
+            Place::Group(file, 0) if file.row_groups() == 1 => file.path.display().to_string(),
+            Place::Group(file, group) => format!("{}, row group {group}", file.path.display()),
+            Place::Log(_, path) => path.display().to_string(),
+        }
+    }
+
+    /// Starts reading the rows of `range`, with the optional columns that `wanted` asks for.
+    pub fn open<R: Row>(&self, range: &Range<i64>, wanted: &impl Fn(usize) -> bool) -> Result<Cursor<R>, Trouble> {
+        let wanted = |i: usize| R::TABLE.columns()[i].required || wanted(i);
+        match &self.place {
+            Place::Group(file, group) => guarded(|| open_group(file, *group, self.rows, range, wanted)),
+            Place::Log(frames, path) => open_log(frames, range, wanted).map_err(|_| {
+                Trouble::Fatal(StoreError::Damaged {
+                    path: path.clone(),
+                    what: "a frame with a right checksum holds nonsense; please report this".to_owned(),
+                })
+            }),
+        }
+    }
+}
+
+fn read_times(file: &ParquetFile, handle: &mut File, group: usize) -> Result<Vec<i64>, Trouble> {
+    let time = file.table.time_column();
+    let chunk = file.column(handle, group, time)?;
+    let mut chunk = chunk.ok_or_else(|| Trouble::Damage("no time column".to_owned()))?;
+    // Row counts of foreign footers are not to be trusted with an allocation: read in batches.
+    let (mut times, rows) = (Vec::new(), file.rows(group));
+    while times.len() < rows {
+        match chunk.read(file, BATCH.min(rows - times.len()))? {
+            Column::Ints(c) => times.extend(c.values),
+            _ => return Err(Trouble::Damage("no time column".to_owned())),
+        }
+    }
+    Ok(times)
+}
+
+fn open_handle(file: &ParquetFile) -> Result<File, Trouble> {
+    File::open(&file.path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => Trouble::Gone,
+        _ => Trouble::Fatal(StoreError::io(&file.path, "read", e)),
+    })
+}
+
+fn read_bounds(file: &ParquetFile, group: usize) -> Result<(i64, i64), Trouble> {
+    let times = read_times(file, &mut open_handle(file)?, group)?;
+    Ok((times.iter().copied().min().unwrap_or(0), times.iter().copied().max().unwrap_or(0)))
+}
+
+fn open_group<R: Row>(
+    file: &Arc<ParquetFile>,
+    group: usize,
+    rows: usize,
+    range: &Range<i64>,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Cursor<R>, Trouble> {
+    let mut handle = open_handle(file)?;
+    let times = read_times(file, &mut handle, group)?;
+    let sorted = times.is_sorted();
+    let rows_in = if sorted {
+        times.partition_point(|t| *t < range.start)..times.partition_point(|t| *t < range.end)
+    } else {
+        0..rows
+    };
+    drop(times);
+    // Every chunk is read and verified before the first row leaves: a damaged block gives none, not some.
+    let mut chunks = Vec::with_capacity(R::TABLE.columns().len());
+    for i in 0..R::TABLE.columns().len() {
+        let mut chunk = if wanted(i) && !rows_in.is_empty() { file.column(&mut handle, group, i)? } else { None };
+        if let Some(chunk) = &mut chunk {
+            chunk.skip(rows_in.start)?;
+        }
+        chunks.push(chunk);
+    }
+    let mut cursor =
+        Cursor { batch: Vec::new(), at: 0, rest: Some(GroupRest { file: file.clone(), chunks, left: rows_in.len() }) };
+    if !sorted {
+        let mut all = Vec::new();
+        while cursor.fill()? {
+            all.append(&mut cursor.batch);
+        }
+        cursor = Cursor::of_rows(all, range);
+    }
+    Ok(cursor)
+}
+
+fn open_log<R: Row>(
+    frames: &[Frame],
+    range: &Range<i64>,
+    wanted: impl Fn(usize) -> bool,
+) -> Result<Cursor<R>, super::frame::BadFrame> {
+    let mut rows = Vec::new();
+    for f in frames.iter().filter(|f| f.max >= range.start && f.min < range.end) {
+        let columns = FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &wanted)?;
+        rows.extend((0..f.rows as usize).map(|i| R::assemble(&columns, i)));
+    }
+    Ok(Cursor::of_rows(rows, range))
+}
+
+/// The rows of one block in time order, a batch at a time.
+pub(crate) struct Cursor<R> {
+    batch: Vec<R>,
+    at: usize,
+    rest: Option<GroupRest>,
+}
+
+struct GroupRest {
+    file: Arc<ParquetFile>,
+    chunks: Vec<Option<ColumnChunk>>,
+    left: usize,
+}
+
+impl<R: Row> Cursor<R> {
+    fn of_rows(mut rows: Vec<R>, range: &Range<i64>) -> Cursor<R> {
+        rows.retain(|r| range.contains(&r.time()));
+        if !rows.is_sorted_by_key(Row::time) {
+            rows.sort_by_key(Row::time);
+        }
+        Cursor { batch: rows, at: 0, rest: None }
+    }
+
+    /// Makes sure that a row is at hand; `false` at the end of the block.
+    pub fn fill(&mut self) -> Result<bool, Trouble> {
+        if self.at < self.batch.len() {
+            return Ok(true);
+        }
+        self.batch.clear();
+        self.at = 0;
+        let Some(rest) = self.rest.as_mut().filter(|r| r.left > 0) else { return Ok(false) };
+        let n = BATCH.min(rest.left);
+        rest.left -= n;
+        let GroupRest { file, chunks, .. } = rest;
+        let columns = chunks.iter_mut().map(|chunk| match chunk {
+            Some(chunk) => chunk.read(file, n),
+            None => Ok(Column::Absent),
+        });
+        let columns: Vec<Column> = guarded(|| columns.collect())?;
+        self.batch.extend((0..n).map(|i| R::assemble(&columns, i)));
+        Ok(true)
+    }
+
+    /// Rows that are still to come after damage in the middle of the block.
+    pub fn rows_left(&self) -> usize {
+        self.batch.len() - self.at + self.rest.as_ref().map_or(0, |r| r.left)
+    }
+
+    /// Time of the next row; only after [`Cursor::fill`] said that there is one.
+    pub fn head(&self) -> i64 {
+        self.batch.get(self.at).map_or(i64::MAX, Row::time)
+    }
+
+    /// Takes the next row.
+    pub fn pop(&mut self) -> Option<R> {
+        let row = self.batch.get(self.at).cloned();
+        self.at += 1;
+        row
+    }
+
+    /// Takes the rows at hand whose time is less than `limit`.
+    pub fn take_before(&mut self, limit: Option<i64>) -> Vec<R> {
+        let rest = &self.batch[self.at..];
+        let n = limit.map_or(rest.len(), |limit| rest.partition_point(|r| r.time() < limit));
+        if self.at == 0 && n == self.batch.len() {
+            return std::mem::take(&mut self.batch);
+        }
+        let out = rest[..n].to_vec();
+        self.at += n;
+        out
+    }
+}

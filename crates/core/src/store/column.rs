@@ -1,0 +1,80 @@
+//! Columns in memory: what frames and Parquet files are decoded into, and encoded from.
+
+/// Integers of one column, one per row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Ints {
+    /// One value per row; anything where the row is null.
+    pub values: Vec<i64>,
+    /// Whether each row has a value; `None`: all have.
+    pub valid: Option<Vec<bool>>,
+}
+
+impl Ints {
+    pub fn get(&self, row: usize) -> Option<i64> {
+        let known = self.valid.as_ref().is_none_or(|v| v[row]);
+        known.then(|| self.values[row])
+    }
+
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Says of the last `n` rows (whose values are in place already) whether they are null.
+    pub fn mark_tail(&mut self, n: usize, valid: impl Iterator<Item = bool>) {
+        let before = self.values.len() - n;
+        self.valid.get_or_insert_with(|| vec![true; before]).extend(valid);
+    }
+
+    /// Says of the last `n` rows that all have a value.
+    pub fn mark_tail_valid(&mut self, n: usize) {
+        if let Some(v) = &mut self.valid {
+            v.extend(std::iter::repeat_n(true, n));
+        }
+    }
+
+    /// The rows in the order that `order` gives.
+    pub fn permuted(&self, order: &[u32]) -> Ints {
+        Ints {
+            values: order.iter().map(|i| self.values[*i as usize]).collect(),
+            valid: self.valid.as_ref().map(|v| order.iter().map(|i| v[*i as usize]).collect()),
+        }
+    }
+}
+
+/// Texts of one column as indices into a dictionary.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Texts {
+    pub dictionary: Vec<Vec<u8>>,
+    pub index: Ints,
+}
+
+impl Texts {
+    pub fn get(&self, row: usize) -> Option<&[u8]> {
+        self.index.get(row).map(|i| self.dictionary[i as usize].as_slice())
+    }
+}
+
+/// One column of a table, decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// Not in this file, or not asked for.
+    Absent,
+    Ints(Ints),
+    Texts(Texts),
+}
+
+impl Column {
+    pub fn int(&self, row: usize) -> Option<i64> {
+        match self {
+            Column::Ints(c) => c.get(row),
+            _ => None,
+        }
+    }
+
+    pub fn text(&self, row: usize) -> Option<&[u8]> {
+        match self {
+            Column::Texts(c) => c.get(row),
+            _ => None,
+        }
+    }
+}

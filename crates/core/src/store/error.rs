@@ -1,0 +1,124 @@
+//! What can go wrong with a recording, each in one line: what, where, what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::model::SCHEMA_VERSION;
+
+/// An error of the recording's reader or writer. Paths are shown as they were given: escape them for a terminal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is nothing at this path, or something that is no recording.
+    #[error("{path}: not a recording: {why}; give the directory that holds meta.json")]
+    NotARecording {
+        /// The path that was opened.
+        path: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// Written by a later version of the format.
+    #[error("{path}: recorded in format version {found}, and this program reads up to {reads}; use a newer iolens")]
+    Newer {
+        /// The recording.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The newest that this code reads.
+        reads: u32,
+    },
+    /// The output directory is there already.
+    #[error("{path}: exists already; choose another name or remove it first")]
+    Exists {
+        /// The path that was to be created.
+        path: PathBuf,
+    },
+    /// The disk is full.
+    #[error("{path}: no space left on this disk; free some, or record to another one")]
+    NoSpace {
+        /// What was being written.
+        path: PathBuf,
+    },
+    /// The file system refuses.
+    #[error("{path}: cannot {doing}: {why}; choose a place where you may write, or ask for the permission")]
+    NoPermission {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was being done, e.g. `create`.
+        doing: &'static str,
+        /// What the system said.
+        why: io::Error,
+    },
+    /// The size limit leaves no room for one segment.
+    #[error("a size limit (--keep) of {keep} bytes is smaller than one segment; keep at least {least} bytes ({} MiB)", least >> 20)]
+    KeepTooSmall {
+        /// The limit that was asked for.
+        keep: u64,
+        /// The smallest that works.
+        least: u64,
+    },
+    /// A required column is not there.
+    #[error("{path}: column {column} is missing, and it is required; see docs/recording-format.md for the columns")]
+    MissingColumn {
+        /// The Parquet file.
+        path: PathBuf,
+        /// The column's name.
+        column: &'static str,
+    },
+    /// A column holds something else than the format says.
+    #[error("{path}: column {column} {problem}; see docs/recording-format.md for the columns")]
+    BadColumn {
+        /// The Parquet file.
+        path: PathBuf,
+        /// The column's name.
+        column: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Bytes are damaged and there is no way around them.
+    #[error("{path}: damaged: {what}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and the way out if there is one.
+        what: String,
+    },
+    /// Any other failure of the file system.
+    #[error("{path}: cannot {doing}: {why}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was being done, e.g. `read`.
+        doing: &'static str,
+        /// What the system said.
+        why: io::Error,
+    },
+}
+
+impl StoreError {
+    /// Sorts a system error under the kind that tells the user what to do.
+    pub(crate) fn io(path: &Path, doing: &'static str, why: io::Error) -> StoreError {
+        let path = path.to_owned();
+        match why.kind() {
+            _ if is_no_space(&why) => StoreError::NoSpace { path },
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                StoreError::NoPermission { path, doing, why }
+            }
+            _ => StoreError::Io { path, doing, why },
+        }
+    }
+
+    pub(crate) fn newer(path: &Path, found: u64) -> StoreError {
+        StoreError::Newer { path: path.to_owned(), found, reads: SCHEMA_VERSION }
+    }
+
+    /// Whether it says that the disk (or the quota) is full.
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, StoreError::NoSpace { .. })
+    }
+}
+
+/// Full disk, exhausted quota, or a file-size limit: all mean "no room now, perhaps later".
+pub(crate) fn is_no_space(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
+}

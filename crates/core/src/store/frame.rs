@@ -1,0 +1,411 @@
+//! Frames: a few thousand rows of one table, column by column, in about 25 bytes per I/O.
+//!
+//! The write-ahead log is made of frames, and so is the active segment in memory: the Parquet file is made from them.
+//! A column is stored as fixed-width offsets from its minimum or as zigzag deltas, whichever is narrower: both encode
+//! and decode in about a nanosecond per value, which variable-length integers do not.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::column::{Column, Ints, Texts};
+use super::encoding::put_varint;
+use super::schema::{Kind, Table};
+
+/// Most rows of a frame: bounds what a reader allocates for a frame of constant columns.
+pub(crate) const MAX_FRAME_ROWS: usize = 65_536;
+
+const ALL_NULL: u8 = 0x10;
+const OFFSETS: u8 = 0x20;
+const DELTAS: u8 = 0x30;
+const HAS_NULLS: u8 = 0x80;
+
+/// Bytes that are no frame: with a checksum that fits this is a bug or malice, without one it is damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a frame does not hold what its header says")]
+pub(crate) struct BadFrame;
+
+/// Encodes rows into the payload of a frame, reusing its buffers.
+#[derive(Debug, Default)]
+pub(crate) struct FrameEncoder {
+    columns: Vec<u8>,
+    lengths: Vec<u32>,
+    values: Vec<i64>,
+    valid: Vec<bool>,
+}
+
+impl FrameEncoder {
+    /// Starts a frame, forgetting the one before.
+    pub fn start(&mut self) {
+        self.columns.clear();
+        self.lengths.clear();
+    }
+
+    /// Appends the payload of the columns handed in since [`FrameEncoder::start`] to `out`.
+    pub fn finish(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.lengths.len() as u64);
+        for length in &self.lengths {
+            put_varint(out, u64::from(*length));
+        }
+        out.extend_from_slice(&self.columns);
+    }
+
+    /// A column without nulls.
+    pub fn ints(&mut self, values: impl Iterator<Item = i64>) {
+        let at = self.columns.len();
+        self.values.clear();
+        self.values.extend(values);
+        self.put_values(0);
+        self.lengths.push((self.columns.len() - at) as u32);
+    }
+
+    /// A column that may have nulls.
+    pub fn options(&mut self, values: impl Iterator<Item = Option<i64>>) {
+        let at = self.columns.len();
+        self.put_options(values);
+        self.lengths.push((self.columns.len() - at) as u32);
+    }
+
+    /// A column of texts, each of which `write` spells out once per frame.
+    pub fn texts<K: Copy + Eq + Hash>(
+        &mut self,
+        values: impl Iterator<Item = Option<K>>,
+        write: impl Fn(&K, &mut Vec<u8>),
+    ) {
+        let at = self.columns.len();
+        let mut dictionary = Interner::default();
+        let index: Vec<Option<i64>> = values.map(|v| v.map(|key| dictionary.index(key))).collect();
+        let mut text = Vec::new();
+        put_varint(&mut self.columns, dictionary.keys.len() as u64);
+        for key in &dictionary.keys {
+            text.clear();
+            write(key, &mut text);
+            put_varint(&mut self.columns, text.len() as u64);
+            self.columns.extend_from_slice(&text);
+        }
+        self.put_options(index.into_iter());
+        self.lengths.push((self.columns.len() - at) as u32);
+    }
+
+    fn put_options(&mut self, values: impl Iterator<Item = Option<i64>>) {
+        self.values.clear();
+        self.valid.clear();
+        let (mut last, mut known) = (0, 0);
+        for v in values {
+            // A null repeats the value before it, which costs no width.
+            last = v.unwrap_or(last);
+            known += usize::from(v.is_some());
+            self.values.push(last);
+            self.valid.push(v.is_some());
+        }
+        if known == self.values.len() {
+            return self.put_values(0);
+        }
+        if known == 0 {
+            return self.columns.push(ALL_NULL);
+        }
+        // Nulls before the first value repeat that one.
+        let first = self.valid.iter().position(|v| *v).unwrap_or(0);
+        let value = self.values[first];
+        self.values[..first].fill(value);
+        self.put_values(HAS_NULLS);
+    }
+
+    fn put_values(&mut self, flags: u8) {
+        let Some(&first) = self.values.first() else { return self.columns.push(ALL_NULL) };
+        let (mut min, mut max, mut previous, mut bits) = (first, first, first, 0u64);
+        for &v in &self.values {
+            min = min.min(v);
+            max = max.max(v);
+            bits |= zigzag(v.wrapping_sub(previous));
+            previous = v;
+        }
+        let offsets = bytes_for(max.wrapping_sub(min) as u64);
+        let deltas = bytes_for(bits);
+        let (mode, width, base) = if deltas < offsets { (DELTAS, deltas, first) } else { (OFFSETS, offsets, min) };
+        self.columns.push(flags | mode | width as u8);
+        put_varint(&mut self.columns, zigzag(base));
+        if flags & HAS_NULLS != 0 {
+            put_bits(&mut self.columns, &self.valid);
+        }
+        let mut previous = base;
+        put_fixed(&mut self.columns, width, &self.values, |v| {
+            if mode == DELTAS {
+                zigzag(v.wrapping_sub(std::mem::replace(&mut previous, v)))
+            } else {
+                v.wrapping_sub(base) as u64
+            }
+        });
+    }
+}
+
+/// Numbers keys in order of first appearance. Names repeat, so the last one and a few others are tried first.
+struct Interner<K> {
+    keys: Vec<K>,
+    last: usize,
+    far: HashMap<K, usize>,
+}
+
+impl<K> Default for Interner<K> {
+    fn default() -> Self {
+        Interner { keys: Vec::new(), last: 0, far: HashMap::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Interner<K> {
+    const NEAR: usize = 8;
+
+    fn index(&mut self, key: K) -> i64 {
+        if self.keys.get(self.last) != Some(&key) {
+            let near = self.keys.iter().take(Self::NEAR).position(|k| *k == key);
+            self.last = near.or_else(|| self.far.get(&key).copied()).unwrap_or_else(|| {
+                let index = self.keys.len();
+                self.keys.push(key);
+                if index >= Self::NEAR {
+                    self.far.insert(key, index);
+                }
+                index
+            });
+        }
+        self.last as i64
+    }
+}
+
+/// The payload of a frame, taken apart into columns that are decoded one at a time.
+pub(crate) struct FrameColumns<'a> {
+    rows: usize,
+    columns: Vec<&'a [u8]>,
+}
+
+impl<'a> FrameColumns<'a> {
+    /// Takes `payload` apart; `rows` is what the frame's header says.
+    pub fn parse(payload: &'a [u8], rows: usize) -> Result<FrameColumns<'a>, BadFrame> {
+        let mut rest = payload;
+        let n = take_varint(&mut rest)?;
+        if rows > MAX_FRAME_ROWS || n > 1024 {
+            return Err(BadFrame);
+        }
+        let lengths: Vec<u64> = (0..n).map(|_| take_varint(&mut rest)).collect::<Result<_, _>>()?;
+        let columns = lengths.iter().map(|l| take(&mut rest, usize::try_from(*l).map_err(|_| BadFrame)?));
+        let columns = columns.collect::<Result<_, _>>()?;
+        if rest.is_empty() { Ok(FrameColumns { rows, columns }) } else { Err(BadFrame) }
+    }
+
+    /// Appends column `i` of integers to `out`.
+    pub fn ints(&self, i: usize, out: &mut Ints) -> Result<(), BadFrame> {
+        let mut rest = *self.columns.get(i).ok_or(BadFrame)?;
+        take_ints(&mut rest, self.rows, out)?;
+        if rest.is_empty() { Ok(()) } else { Err(BadFrame) }
+    }
+
+    /// Appends column `i` of texts to `out`, whose dictionary `seen` indexes.
+    pub fn texts(&self, i: usize, out: &mut Texts, seen: &mut HashMap<Vec<u8>, i64>) -> Result<(), BadFrame> {
+        let mut rest = *self.columns.get(i).ok_or(BadFrame)?;
+        let mut map = Vec::new();
+        for _ in 0..take_varint(&mut rest)? {
+            let length = usize::try_from(take_varint(&mut rest)?).map_err(|_| BadFrame)?;
+            let text = take(&mut rest, length)?;
+            let index = seen.get(text).copied().unwrap_or_else(|| {
+                let index = out.dictionary.len() as i64;
+                out.dictionary.push(text.to_vec());
+                seen.insert(text.to_vec(), index);
+                index
+            });
+            map.push(index);
+        }
+        let before = out.index.len();
+        take_ints(&mut rest, self.rows, &mut out.index)?;
+        let valid = out.index.valid.as_ref();
+        for (row, v) in out.index.values.iter_mut().enumerate().skip(before) {
+            if valid.is_none_or(|valid| valid[row]) {
+                *v = usize::try_from(*v).ok().and_then(|i| map.get(i).copied()).ok_or(BadFrame)?;
+            }
+        }
+        if rest.is_empty() { Ok(()) } else { Err(BadFrame) }
+    }
+
+    /// All columns of `table`, leaving out those that `wanted` refuses.
+    pub fn decode(&self, table: Table, wanted: impl Fn(usize) -> bool) -> Result<Vec<Column>, BadFrame> {
+        let mut out = Vec::with_capacity(table.columns().len());
+        for (i, def) in table.columns().iter().enumerate() {
+            out.push(match def.kind {
+                _ if !wanted(i) => Column::Absent,
+                Kind::Text => {
+                    let mut texts = Texts::default();
+                    self.texts(i, &mut texts, &mut HashMap::new())?;
+                    Column::Texts(texts)
+                }
+                Kind::I32 | Kind::I64 => {
+                    let mut ints = Ints::default();
+                    self.ints(i, &mut ints)?;
+                    Column::Ints(ints)
+                }
+            });
+        }
+        Ok(out)
+    }
+}
+
+fn take_ints(rest: &mut &[u8], rows: usize, out: &mut Ints) -> Result<(), BadFrame> {
+    let tag = take(rest, 1)?[0];
+    if tag == ALL_NULL {
+        out.values.resize(out.values.len() + rows, 0);
+        out.mark_tail(rows, std::iter::repeat_n(false, rows));
+        return Ok(());
+    }
+    let (mode, width) = (tag & 0x70, usize::from(tag & 0x0f));
+    if !matches!(mode, OFFSETS | DELTAS) || width > 8 {
+        return Err(BadFrame);
+    }
+    let base = unzigzag(take_varint(rest)?);
+    let nulls = if tag & HAS_NULLS != 0 { Some(take(rest, rows.div_ceil(8))?) } else { None };
+    let bytes = take(rest, rows * width)?;
+    match mode {
+        OFFSETS => get_fixed(bytes, width, rows, &mut out.values, |raw| base.wrapping_add(raw as i64)),
+        _ => {
+            let mut previous = base;
+            get_fixed(bytes, width, rows, &mut out.values, |raw| {
+                previous = previous.wrapping_add(unzigzag(raw));
+                previous
+            });
+        }
+    }
+    match nulls {
+        Some(bits) => out.mark_tail(rows, (0..rows).map(|i| bits[i / 8] & 1 << (i % 8) != 0)),
+        None => out.mark_tail_valid(rows),
+    }
+    Ok(())
+}
+
+pub(crate) fn zigzag(v: i64) -> u64 {
+    ((v << 1) ^ (v >> 63)) as u64
+}
+
+pub(crate) fn unzigzag(v: u64) -> i64 {
+    (v >> 1) as i64 ^ -((v & 1) as i64)
+}
+
+fn bytes_for(max: u64) -> usize {
+    (64 - max.leading_zeros() as usize).div_ceil(8)
+}
+
+fn take_varint(rest: &mut &[u8]) -> Result<u64, BadFrame> {
+    let mut v = 0u64;
+    for shift in (0..64).step_by(7) {
+        let byte = take(rest, 1)?[0];
+        v |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(v);
+        }
+    }
+    Err(BadFrame)
+}
+
+fn take<'a>(rest: &mut &'a [u8], n: usize) -> Result<&'a [u8], BadFrame> {
+    let (head, tail) = rest.split_at_checked(n).ok_or(BadFrame)?;
+    *rest = tail;
+    Ok(head)
+}
+
+fn put_bits(out: &mut Vec<u8>, bits: &[bool]) {
+    out.extend(bits.chunks(8).map(|c| c.iter().enumerate().fold(0u8, |byte, (i, b)| byte | u8::from(*b) << i)));
+}
+
+/// Writes the low `width` bytes of each value: eight at a time, each overwriting the surplus of the one before.
+fn put_fixed(out: &mut Vec<u8>, width: usize, values: &[i64], mut raw: impl FnMut(i64) -> u64) {
+    if width == 0 {
+        return;
+    }
+    let start = out.len();
+    out.resize(start + values.len() * width + 8, 0);
+    let mut at = start;
+    for v in values {
+        out[at..at + 8].copy_from_slice(&raw(*v).to_le_bytes());
+        at += width;
+    }
+    out.truncate(at);
+}
+
+/// Appends `rows` values of `width` bytes each, as `value` makes them of the raw ones. The usual widths have loops of
+/// their own, which the compiler vectorises.
+fn get_fixed(bytes: &[u8], width: usize, rows: usize, out: &mut Vec<i64>, value: impl FnMut(u64) -> i64) {
+    match width {
+        0 => out.extend(std::iter::repeat_n(0, rows).map(value)),
+        1 => out.extend(words::<1>(bytes).map(value)),
+        2 => out.extend(words::<2>(bytes).map(value)),
+        3 => out.extend(words::<3>(bytes).map(value)),
+        4 => out.extend(words::<4>(bytes).map(value)),
+        5 => out.extend(words::<5>(bytes).map(value)),
+        6 => out.extend(words::<6>(bytes).map(value)),
+        7 => out.extend(words::<7>(bytes).map(value)),
+        _ => out.extend(words::<8>(bytes).map(value)),
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks::<N>().0.iter().map(|chunk| {
+        let mut word = [0; 8];
+        word[..N].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip(values: &[Option<i64>]) -> Ints {
+        let mut e = FrameEncoder::default();
+        let mut payload = Vec::new();
+        e.start();
+        e.options(values.iter().copied());
+        e.finish(&mut payload);
+        let mut out = Ints::default();
+        let columns = FrameColumns::parse(&payload, values.len()).expect("parses");
+        columns.ints(0, &mut out).expect("decodes");
+        out
+    }
+
+    fn any_value() -> impl Strategy<Value = i64> {
+        prop_oneof![any::<i64>(), -300i64..300, Just(i64::MIN), Just(i64::MAX), 0i64..5_000_000_000]
+    }
+
+    proptest! {
+        #[test]
+        fn any_column_comes_back(values in prop::collection::vec(prop::option::of(any_value()), 1..200)) {
+            let out = round_trip(&values);
+            prop_assert_eq!((0..values.len()).map(|i| out.get(i)).collect::<Vec<_>>(), values);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300), rows in 0usize..70_000) {
+            if let Ok(columns) = FrameColumns::parse(&bytes, rows) {
+                for table in Table::ALL {
+                    let _ = columns.decode(table, |_| true);
+                }
+            }
+        }
+
+        #[test]
+        fn texts_come_back(words in prop::collection::vec(prop::option::of("[a-z]{0,3}"), 1..100)) {
+            let mut e = FrameEncoder::default();
+            let mut payload = Vec::new();
+            e.start();
+            e.texts(words.iter().map(|w| w.as_deref()), |w, out| out.extend_from_slice(w.as_bytes()));
+            e.finish(&mut payload);
+            let mut out = Texts::default();
+            FrameColumns::parse(&payload, words.len()).expect("parses").texts(0, &mut out, &mut HashMap::new()).expect("decodes");
+            for (i, w) in words.iter().enumerate() {
+                prop_assert_eq!(out.get(i), w.as_deref().map(str::as_bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn a_steady_column_costs_next_to_nothing() {
+        let mut e = FrameEncoder::default();
+        e.start();
+        e.ints(std::iter::repeat_n(4096, 4096));
+        assert!(e.columns.len() < 8, "{} bytes", e.columns.len());
+    }
+}

@@ -1,0 +1,136 @@
+//! Blocks merged into one stream in time order. They hardly overlap, so that mostly one is open at a time.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::block::{Block, Cursor};
+use super::error::StoreError;
+use super::parquet_read::Trouble;
+use super::row::Row;
+use crate::model::{LossReason, Lost};
+
+/// Rows per batch where blocks overlap and are merged row by row.
+const MERGED: usize = 4096;
+
+/// The rows of a time range over all blocks of a table, in order, in batches.
+pub(crate) struct TableReader<R> {
+    /// Blocks not opened yet, by their first time.
+    waiting: VecDeque<Block>,
+    open: Vec<(Block, Cursor<R>)>,
+    range: Range<i64>,
+    wanted: u32,
+    damage: Vec<Lost>,
+    warnings: Vec<String>,
+    failed: bool,
+}
+
+impl<R: Row> TableReader<R> {
+    /// `wanted` has a bit for every optional column that is to be decoded.
+    pub fn new(blocks: &[Block], range: Range<i64>, wanted: u32) -> TableReader<R> {
+        let mut waiting: Vec<Block> =
+            blocks.iter().filter(|b| b.max >= range.start && b.min < range.end).cloned().collect();
+        waiting.sort_by_key(|b| b.min);
+        TableReader {
+            waiting: waiting.into(),
+            open: Vec::new(),
+            range,
+            wanted,
+            damage: Vec::new(),
+            warnings: Vec::new(),
+            failed: false,
+        }
+    }
+
+    /// The damaged blocks met so far, as losses.
+    pub fn damage(&self) -> &[Lost] {
+        &self.damage
+    }
+
+    /// The same in words.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Opens every block that may hold the next row.
+    fn open_due(&mut self) -> Result<(), StoreError> {
+        loop {
+            let head = self.open.iter().map(|(_, c)| c.head()).min();
+            if self.waiting.front().is_some_and(|b| head.is_some_and(|head| b.min > head)) {
+                return Ok(());
+            }
+            let Some(block) = self.waiting.pop_front() else { return Ok(()) };
+            let wanted = self.wanted;
+            let cursor = block.open::<R>(&self.range, &|i| wanted & 1 << i != 0);
+            match cursor.and_then(|mut c| Ok(c.fill()?.then_some(c))) {
+                Ok(Some(cursor)) => self.open.push((block, cursor)),
+                Ok(None) => {}
+                Err(trouble) => self.give_up(&block, block.rows, trouble)?,
+            }
+        }
+    }
+
+    /// Notes what a damaged block costs; anything worse than damage ends the reading.
+    fn give_up(&mut self, block: &Block, rows: usize, trouble: Trouble) -> Result<(), StoreError> {
+        let (reason, what) = match trouble {
+            Trouble::Fatal(e) => return Err(e),
+            Trouble::Gone => (LossReason::Retention, "removed while it was being read".to_owned()),
+            Trouble::Damage(what) => (LossReason::Corrupt, format!("damaged: {what}")),
+        };
+        self.warnings.push(format!("{}: {what}; {rows} rows of {} are missing", block.describe(), R::TABLE.name()));
+        self.damage.push(super::reader::lost_block(block.min, block.max, Some(rows as i64), reason));
+        Ok(())
+    }
+
+    /// Refills cursor `i` or drops it at its end.
+    fn advance(&mut self, i: usize) -> Result<(), StoreError> {
+        let left = self.open[i].1.rows_left();
+        match self.open[i].1.fill() {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                self.open.remove(i);
+                Ok(())
+            }
+            Err(trouble) => {
+                let (block, _) = self.open.remove(i);
+                self.give_up(&block, left, trouble)
+            }
+        }
+    }
+
+    fn batch(&mut self) -> Result<Option<Vec<R>>, StoreError> {
+        self.open_due()?;
+        if self.open.is_empty() {
+            return Ok(None);
+        }
+        let limit = self.waiting.front().map(|b| b.min);
+        if let [(_, cursor)] = self.open.as_mut_slice() {
+            let rows = cursor.take_before(limit);
+            self.advance(0)?;
+            return Ok(Some(rows));
+        }
+        let mut rows = Vec::with_capacity(MERGED);
+        while rows.len() < MERGED {
+            let heads = self.open.iter().enumerate().map(|(i, (_, c))| (c.head(), i));
+            let Some((head, i)) = heads.min() else { break };
+            if limit.is_some_and(|limit| head >= limit) {
+                break;
+            }
+            rows.extend(self.open[i].1.pop());
+            self.advance(i)?;
+        }
+        Ok(Some(rows))
+    }
+}
+
+impl<R: Row> Iterator for TableReader<R> {
+    type Item = Result<Vec<R>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let batch = self.batch();
+        self.failed = batch.is_err();
+        batch.transpose()
+    }
+}

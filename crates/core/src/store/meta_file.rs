@@ -1,0 +1,102 @@
+//! `meta.json`, twice: a damaged one is noticed by its checksum and replaced by its copy.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::disk::write_atomically;
+use super::error::StoreError;
+use crate::model::{RecordingMeta, SCHEMA_VERSION};
+
+pub(crate) const META: &str = "meta.json";
+pub(crate) const META_COPY: &str = "meta.json.bak";
+/// The last key of our file; its value is the CRC-32 of every byte before the key.
+const CRC_KEY: &str = "  \"crc32\": \"";
+
+/// The text of `meta.json`.
+pub(crate) fn encode(meta: &RecordingMeta) -> Vec<u8> {
+    // Serialising plain structs to memory cannot fail; if it ever did, an empty object is refused by every reader.
+    let json = serde_json::to_string_pretty(meta).unwrap_or_else(|_| "{}".to_owned());
+    let mut text = json.trim_end_matches(['\n', '}']).to_owned();
+    text.push_str(",\n");
+    let crc = crc32fast::hash(text.as_bytes());
+    text.push_str(&format!("{CRC_KEY}{crc:08x}\"\n}}\n"));
+    text.into_bytes()
+}
+
+/// Writes both copies, one after the other, so that one of them is whole at every instant.
+pub(crate) fn write(dir: &Path, meta: &RecordingMeta) -> Result<u64, StoreError> {
+    let text = encode(meta);
+    for name in [META, META_COPY] {
+        let path = dir.join(name);
+        write_atomically(&path, &text).map_err(|e| StoreError::io(&path, "write", e))?;
+    }
+    Ok(text.len() as u64)
+}
+
+/// Reads whichever copy is whole; a warning if one of them is not.
+pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreError> {
+    let damaged = |e: &StoreError| matches!(e, StoreError::Damaged { .. } | StoreError::NotARecording { .. });
+    match (read_one(&dir.join(META)), read_one(&dir.join(META_COPY))) {
+        (Ok(meta), Err(e @ StoreError::Damaged { .. })) => Ok((meta, Some(format!("{e}; {META} is whole")))),
+        (Ok(meta), _) => Ok((meta, None)),
+        (Err(e), Ok(meta)) if damaged(&e) => Ok((meta, Some(format!("{e}; its copy {META_COPY} is used")))),
+        (Err(StoreError::Damaged { path, what }), Err(StoreError::Damaged { .. })) => {
+            let what =
+                format!("{what}; its copy {META_COPY} is damaged too, but the files in io/ are ordinary Parquet");
+            Err(StoreError::Damaged { path, what })
+        }
+        (Err(e), _) => Err(e),
+    }
+}
+
+fn read_one(path: &Path) -> Result<RecordingMeta, StoreError> {
+    let text = fs::read(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+            StoreError::NotARecording { path: path.parent().unwrap_or(path).to_owned(), why: missing(path) }
+        }
+        _ => StoreError::io(path, "read", e),
+    })?;
+    parse(path, &text)
+}
+
+fn missing(path: &Path) -> String {
+    match path.parent() {
+        Some(dir) if !dir.exists() => "there is nothing at this path".to_owned(),
+        Some(dir) if !dir.is_dir() => "it is a file".to_owned(),
+        _ => format!("it has no {META}"),
+    }
+}
+
+/// Takes the text apart: version first, so that what later versions change is not called damage.
+pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreError> {
+    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
+    let crc = stored_crc(text);
+    if crc == Some(false) {
+        return Err(damaged(
+            "its checksum does not fit (if you edited it, remove the line \"crc32\" and change \"writer\")".to_owned(),
+        ));
+    }
+    let json: serde_json::Value = serde_json::from_slice(text).map_err(|e| damaged(format!("no JSON: {e}")))?;
+    let version = json.get("schema_version").and_then(serde_json::Value::as_u64);
+    match version {
+        Some(v) if v > u64::from(SCHEMA_VERSION) => return Err(StoreError::newer(path.parent().unwrap_or(path), v)),
+        Some(0) | None => return Err(damaged("schema_version is missing; it must be a number from 1".to_owned())),
+        Some(_) => {}
+    }
+    let meta: RecordingMeta = serde_json::from_value(json).map_err(|e| damaged(e.to_string()))?;
+    // Only the key of the checksum itself can be damaged without the checksum noticing.
+    if crc.is_none() && meta.writer.as_ref().is_some_and(|w| w.starts_with("iolens")) {
+        return Err(damaged("its checksum is gone (if you edited it, change \"writer\" too)".to_owned()));
+    }
+    Ok(meta)
+}
+
+/// Whether the checksum at the end fits; `None` if there is none.
+fn stored_crc(text: &[u8]) -> Option<bool> {
+    let key = CRC_KEY.as_bytes();
+    let at = text.windows(key.len()).rposition(|w| w == key)?;
+    let digits = text[at + key.len()..].get(..8)?;
+    let tail = &text[at + key.len() + 8..];
+    Some(tail == b"\"\n}\n" && format!("{:08x}", crc32fast::hash(&text[..at])).as_bytes() == digits)
+}

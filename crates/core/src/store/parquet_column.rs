@@ -1,0 +1,120 @@
+//! Batches of decoded values out of a column chunk, whatever integer or text type its writer chose.
+
+use std::collections::HashMap;
+
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+
+use super::column::{Column, Ints, Texts};
+use super::parquet_read::{ColumnChunk, ParquetFile, Trouble};
+use super::schema::Kind;
+use super::text;
+use crate::store::StoreError;
+
+impl ColumnChunk {
+    /// Skips `rows` rows.
+    pub fn skip(&mut self, rows: usize) -> Result<(), Trouble> {
+        let skipped = match &mut self.reader {
+            ColumnReader::Int32ColumnReader(r) => r.skip_records(rows)?,
+            ColumnReader::Int64ColumnReader(r) => r.skip_records(rows)?,
+            ColumnReader::ByteArrayColumnReader(r) => r.skip_records(rows)?,
+            _ => 0,
+        };
+        if skipped == rows { Ok(()) } else { Err(cut(self)) }
+    }
+
+    /// Decodes the next `rows` rows.
+    pub fn read(&mut self, file: &ParquetFile, rows: usize) -> Result<Column, Trouble> {
+        let mut levels = Vec::new();
+        let column = match &mut self.reader {
+            ColumnReader::Int32ColumnReader(r) => {
+                let mut raw: Vec<i32> = Vec::with_capacity(rows);
+                let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut raw)?;
+                let unsigned = self.unsigned;
+                let widen = |v: i32| if unsigned { i64::from(v as u32) } else { i64::from(v) };
+                Some((n, Column::Ints(Ints { values: raw.into_iter().map(widen).collect(), valid: None })))
+            }
+            ColumnReader::Int64ColumnReader(r) => {
+                let mut values: Vec<i64> = Vec::with_capacity(rows);
+                let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut values)?;
+                if self.unsigned && values.iter().any(|v| *v < 0) {
+                    return Err(bad(file, self, "holds an unsigned number beyond 2^63 - 1"));
+                }
+                Some((n, Column::Ints(Ints { values, valid: None })))
+            }
+            ColumnReader::ByteArrayColumnReader(r) => {
+                let mut raw: Vec<ByteArray> = Vec::with_capacity(rows);
+                let (n, ..) = r.read_records(rows, Some(&mut levels), None, &mut raw)?;
+                Some((n, Column::Texts(intern(&raw))))
+            }
+            _ => None,
+        };
+        let Some((n, mut column)) = column else { return Err(cut(self)) };
+        if n != rows {
+            return Err(cut(self));
+        }
+        let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &mut column else {
+            return Err(cut(self));
+        };
+        if self.nullable {
+            spread(ints, &levels).map_err(|_| cut(self))?;
+        }
+        self.check(file, ints)?;
+        Ok(column)
+    }
+
+    fn check(&self, file: &ParquetFile, ints: &Ints) -> Result<(), Trouble> {
+        if self.def.required && ints.valid.is_some() {
+            return Err(bad(file, self, "holds a null, and it is required"));
+        }
+        if self.def.kind == Kind::I32 && ints.values.iter().any(|v| i32::try_from(*v).is_err()) {
+            return Err(bad(file, self, "holds a number beyond 32 bits"));
+        }
+        Ok(())
+    }
+}
+
+fn cut(chunk: &ColumnChunk) -> Trouble {
+    Trouble::Damage(format!("column {} has fewer rows than its row group", chunk.def.name))
+}
+
+fn bad(file: &ParquetFile, chunk: &ColumnChunk, problem: &str) -> Trouble {
+    let (path, column) = (file.path.clone(), chunk.def.name);
+    Trouble::Fatal(StoreError::BadColumn { path, column, problem: problem.to_owned() })
+}
+
+/// Puts values, which come without their nulls, into their rows.
+fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
+    let nulls = levels.iter().filter(|l| **l == 0).count();
+    if nulls + ints.values.len() != levels.len() {
+        return Err(ParquetError::General("definition levels do not fit".to_owned()));
+    }
+    if nulls == 0 {
+        return Ok(());
+    }
+    let mut known = ints.values.iter();
+    let values = levels.iter().map(|l| if *l == 0 { 0 } else { known.next().copied().unwrap_or(0) }).collect();
+    *ints = Ints { values, valid: Some(levels.iter().map(|l| *l != 0).collect()) };
+    Ok(())
+}
+
+/// Texts as dictionary indices. Equal neighbours are common, so the last one is tried before the map.
+fn intern(raw: &[ByteArray]) -> Texts {
+    let mut texts = Texts::default();
+    let mut seen: HashMap<&[u8], i64> = HashMap::new();
+    let mut last: Option<(&[u8], i64)> = None;
+    for word in raw {
+        let word = word.data();
+        let index = match last {
+            Some((text, index)) if text == word => index,
+            _ => *seen.entry(word).or_insert_with(|| {
+                texts.dictionary.push(text::unescape(word));
+                texts.dictionary.len() as i64 - 1
+            }),
+        };
+        last = Some((word, index));
+        texts.index.values.push(index);
+    }
+    texts
+}

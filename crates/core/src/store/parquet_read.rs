@@ -1,0 +1,286 @@
+//! Parquet files of a recording, ours or anybody's: footer, checksums, and column chunks read one at a time.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
+use parquet::column::page::PageReader;
+use parquet::column::reader::{ColumnReader, get_column_reader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::statistics::Statistics;
+
+use super::error::StoreError;
+use super::parquet_write::{CHUNK_CRC_KEY, CREATOR, footer_is_whole};
+use super::schema::{ColumnDef, Kind, Table};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+/// What is read of a file's end at first: our footers fit.
+const TAIL: u64 = 16 << 10;
+
+/// Why something could not be read.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The bytes are not what was written; whatever else there is can be read.
+    Damage(String),
+    /// The file went away: the recording is being written, and retention removed it.
+    Gone,
+    /// No way on.
+    Fatal(StoreError),
+}
+
+impl From<ParquetError> for Trouble {
+    fn from(e: ParquetError) -> Trouble {
+        Trouble::Damage(e.to_string())
+    }
+}
+
+/// Runs the Parquet library on bytes that nobody may have checksummed: where it panics on a malformed page header or
+/// footer, as fuzzing shows that it does, the block is damaged like any other.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    // What a panic may leave half-done is dropped with the block.
+    catch_unwind(AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(Trouble::Damage("it makes no sense to the Parquet decoder".to_owned())))
+}
+
+impl Trouble {
+    fn io(path: &Path, e: io::Error) -> Trouble {
+        match e.kind() {
+            io::ErrorKind::NotFound => Trouble::Gone,
+            io::ErrorKind::UnexpectedEof => Trouble::Damage("the file is cut".to_owned()),
+            _ => Trouble::Fatal(StoreError::io(path, "read", e)),
+        }
+    }
+}
+
+/// A Parquet file whose footer has been read.
+pub(crate) struct ParquetFile {
+    pub path: PathBuf,
+    pub table: Table,
+    meta: ParquetMetaData,
+    /// Leaf of each column of the table's schema.
+    leaves: Vec<Option<usize>>,
+    /// Our checksums of all chunks, row group by row group.
+    crcs: Option<Vec<u32>>,
+}
+
+impl std::fmt::Debug for ParquetFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl ParquetFile {
+    /// Reads the footer and finds the table's columns.
+    pub fn open(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
+        guarded(|| Self::read(path, table))
+    }
+
+    fn read(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
+        let footer = read_footer(path).map_err(|e| Trouble::io(path, e))?;
+        let footer = footer.ok_or_else(|| Trouble::Damage("this is no whole Parquet file".to_owned()))?;
+        let whole = footer_is_whole(&footer);
+        if whole == Some(false) {
+            return Err(Trouble::Damage("the footer's checksum does not fit".to_owned()));
+        }
+        let meta = ParquetMetaDataReader::decode_metadata(&footer)?;
+        let ours = meta.file_metadata().created_by().is_some_and(|c| c.starts_with(CREATOR));
+        let crcs = chunk_crcs(&meta);
+        if ours && (whole.is_none() || crcs.is_none()) {
+            return Err(Trouble::Damage("the checksums are gone".to_owned()));
+        }
+        let leaves = table.columns().iter().map(|def| find_column(path, &meta, def)).collect::<Result<_, _>>()?;
+        Ok(ParquetFile { path: path.to_owned(), table, meta, leaves, crcs })
+    }
+
+    pub fn row_groups(&self) -> usize {
+        self.meta.num_row_groups()
+    }
+
+    fn group(&self, group: usize) -> &RowGroupMetaData {
+        self.meta.row_group(group)
+    }
+
+    pub fn rows(&self, group: usize) -> usize {
+        usize::try_from(self.group(group).num_rows()).unwrap_or(0)
+    }
+
+    /// First and last time of a row group as its statistics give them.
+    pub fn time_bounds(&self, group: usize) -> Option<(i64, i64)> {
+        let leaf = self.leaves[self.table.time_column()]?;
+        match self.group(group).column(leaf).statistics()? {
+            Statistics::Int64(s) => Some((*s.min_opt()?, *s.max_opt()?)),
+            Statistics::Int32(s) => Some((i64::from(*s.min_opt()?), i64::from(*s.max_opt()?))),
+            _ => None,
+        }
+    }
+
+    /// Opens the chunk of one column of the table, verified by its checksum if it has one.
+    pub fn column(&self, file: &mut File, group: usize, column: usize) -> Result<Option<ColumnChunk>, Trouble> {
+        let Some(leaf) = self.leaves[column] else { return Ok(None) };
+        let meta = self.group(group).column(leaf);
+        let bytes = self.chunk_bytes(file, meta)?;
+        let index = group * self.group(group).num_columns() + leaf;
+        if let Some(expected) = self.crcs.as_ref().and_then(|c| c.get(index))
+            && crc32fast::hash(&bytes.bytes) != *expected
+        {
+            return Err(Trouble::Damage(format!("the checksum of column {} does not fit", meta.column_path())));
+        }
+        let descr = meta.column_descr_ptr();
+        let pages = SerializedPageReader::new(Arc::new(bytes), meta, self.rows(group), None)?;
+        let pages: Box<dyn PageReader> = Box::new(pages);
+        Ok(Some(ColumnChunk {
+            nullable: descr.max_def_level() > 0,
+            unsigned: is_unsigned(meta),
+            reader: get_column_reader(descr, pages),
+            def: &self.table.columns()[column],
+        }))
+    }
+
+    fn chunk_bytes(&self, file: &mut File, meta: &ColumnChunkMetaData) -> Result<ChunkBytes, Trouble> {
+        let file_len = file.metadata().map_err(|e| Trouble::io(&self.path, e))?.len();
+        let (start, length) = checked_range(meta)
+            .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
+            .ok_or_else(|| Trouble::Damage(format!("column {} lies outside of the file", meta.column_path())))?;
+        let mut bytes = vec![0; length as usize];
+        file.seek(SeekFrom::Start(start))
+            .and_then(|_| file.read_exact(&mut bytes))
+            .map_err(|e| Trouble::io(&self.path, e))?;
+        Ok(ChunkBytes { start, bytes: Bytes::from(bytes) })
+    }
+}
+
+/// `ColumnChunkMetaData::byte_range`, which panics on negative numbers.
+fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
+    let first = meta.dictionary_page_offset().unwrap_or(meta.data_page_offset());
+    Some((u64::try_from(first).ok()?, u64::try_from(meta.compressed_size()).ok()?))
+}
+
+/// The footer of a file, or `None` if it does not look like a Parquet file.
+fn read_footer(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut head = [0; 4];
+    if length < 12 || file.read_exact(&mut head).is_err() || head != *MAGIC {
+        return Ok(None);
+    }
+    let mut tail = read_tail(&mut file, length, TAIL.min(length))?;
+    let end = tail.len() - 8;
+    let mut word = [0; 4];
+    word.copy_from_slice(&tail[end..end + 4]);
+    let footer = u64::from(u32::from_le_bytes(word));
+    if tail[end + 4..] != *MAGIC || footer + 12 > length {
+        return Ok(None);
+    }
+    if footer + 8 > tail.len() as u64 {
+        tail = read_tail(&mut file, length, footer + 8)?;
+    }
+    tail.truncate(tail.len() - 8);
+    Ok(Some(tail.split_off(tail.len() - footer as usize)))
+}
+
+fn read_tail(file: &mut File, length: u64, n: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; n as usize];
+    file.seek(SeekFrom::Start(length - n))?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn chunk_crcs(meta: &ParquetMetaData) -> Option<Vec<u32>> {
+    let list = meta.file_metadata().key_value_metadata()?.iter().find(|kv| kv.key == CHUNK_CRC_KEY)?;
+    let crcs: Vec<u32> =
+        list.value.as_ref()?.split(' ').map(|w| u32::from_str_radix(w, 16).ok()).collect::<Option<_>>()?;
+    let chunks: usize = meta.row_groups().iter().map(|g| g.num_columns()).sum();
+    (crcs.len() == chunks).then_some(crcs)
+}
+
+/// The leaf that holds `def`, after checking that it can.
+fn find_column(path: &Path, meta: &ParquetMetaData, def: &ColumnDef) -> Result<Option<usize>, Trouble> {
+    let schema = meta.file_metadata().schema_descr();
+    let named = |i: &usize| schema.column(*i).path().parts() == [def.name];
+    let Some(leaf) = (0..schema.num_columns()).find(named) else {
+        let missing = StoreError::MissingColumn { path: path.to_owned(), column: def.name };
+        return if def.required { Err(Trouble::Fatal(missing)) } else { Ok(None) };
+    };
+    let column = schema.column(leaf);
+    let expected = if def.kind == Kind::Text { "text (BYTE_ARRAY)" } else { "integers (INT32 or INT64)" };
+    let fits = match def.kind {
+        Kind::Text => column.physical_type() == Physical::BYTE_ARRAY,
+        Kind::I32 | Kind::I64 => matches!(column.physical_type(), Physical::INT32 | Physical::INT64),
+    };
+    if !fits || column.max_rep_level() > 0 || column.max_def_level() > 1 {
+        let problem = format!("is {}, and it must hold plain {expected}", column.physical_type());
+        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+    }
+    // Zstd and Snappy are what iolens and most others write; every further codec is a dependency more.
+    let codecs = meta.row_groups().iter().filter_map(|g| g.columns().get(leaf)).map(ColumnChunkMetaData::compression);
+    let known = |c: &Compression| matches!(c, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_));
+    if let Some(codec) = codecs.into_iter().find(|c| !known(c)) {
+        let codec = codec.to_string();
+        let codec = codec.split('(').next().unwrap_or_default();
+        let problem = format!("is compressed with {codec}; write it with SNAPPY, ZSTD or without compression");
+        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+    }
+    Ok(Some(leaf))
+}
+
+fn is_unsigned(meta: &ColumnChunkMetaData) -> bool {
+    let descr = meta.column_descr();
+    let logical = matches!(descr.logical_type_ref(), Some(LogicalType::Integer(i)) if !i.is_signed);
+    let converted = descr.converted_type();
+    logical
+        || matches!(
+            converted,
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
+        )
+}
+
+/// A column chunk, decoded batch by batch by [`super::parquet_column`].
+pub(crate) struct ColumnChunk {
+    pub reader: ColumnReader,
+    pub nullable: bool,
+    pub unsigned: bool,
+    pub def: &'static ColumnDef,
+}
+
+/// The bytes of one column chunk under their offsets in the file.
+struct ChunkBytes {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl ChunkBytes {
+    fn tail(&self, start: u64) -> Result<Bytes, ParquetError> {
+        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        let at = at.filter(|at| *at <= self.bytes.len());
+        at.map(|at| self.bytes.slice(at..)).ok_or_else(|| ParquetError::EOF("a page outside of its column".to_owned()))
+    }
+}
+
+impl Length for ChunkBytes {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for ChunkBytes {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.tail(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let tail = self.tail(start)?;
+        if length > tail.len() {
+            return Err(ParquetError::EOF("a page reaches beyond its column".to_owned()));
+        }
+        Ok(tail.slice(..length))
+    }
+}

@@ -1,0 +1,153 @@
+//! Frames of a finished segment become one Parquet file: one row group, ordered by time, checksummed.
+//!
+//! Pages carry Parquet's own checksums, which leave out their headers and the footer. So the footer's key-value list
+//! holds two more: `iolens.chunk_crc32`, one CRC-32 per column chunk, and `iolens.footer_crc32`, that of the footer
+//! itself, taken with its own eight digits as zeros. Other readers ignore both.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+
+use super::chunk::ChunkEncoder;
+use super::column::{Column, Ints, Texts};
+use super::frame::{BadFrame, FrameColumns};
+use super::schema::{Kind, Table};
+use super::wal::Frame;
+
+pub(crate) const CHUNK_CRC_KEY: &str = "iolens.chunk_crc32";
+pub(crate) const FOOTER_CRC_KEY: &str = "iolens.footer_crc32";
+/// First word of `created_by`: a file that claims it must carry the checksums.
+pub(crate) const CREATOR: &str = "iolens";
+const NO_CRC: &str = "00000000";
+
+/// Why a segment could not be encoded: always a bug, never input.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EncodeError {
+    #[error(transparent)]
+    Frame(#[from] BadFrame),
+    #[error(transparent)]
+    Parquet(#[from] ParquetError),
+}
+
+/// The Parquet file of `frames`, which all belong to `table`.
+pub(crate) fn encode_file(table: Table, frames: &[Frame]) -> Result<Vec<u8>, EncodeError> {
+    let frames: Vec<FrameColumns<'_>> =
+        frames.iter().map(|f| FrameColumns::parse(&f.payload, f.rows as usize)).collect::<Result<_, _>>()?;
+    let order = time_order(table, &frames)?;
+    let mut writer = SerializedFileWriter::new(Vec::new(), table.parquet(), properties(table))?;
+    let schema = writer.schema_descr().columns().to_vec();
+    let mut group = writer.next_row_group()?;
+    let (mut encoder, mut column) = (ChunkEncoder::new()?, Column::Absent);
+    for (i, (def, descr)) in table.columns().iter().zip(schema).enumerate() {
+        column = gather(table, i, &frames, order.as_deref(), column)?;
+        let (bytes, close) = encoder.encode(def, descr, &column)?;
+        group.append_column(&bytes, close)?;
+    }
+    group.close()?;
+    writer.flush().map_err(ParquetError::from)?;
+    let crcs = chunk_crcs(&writer);
+    writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));
+    writer.append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
+    let mut bytes = writer.into_inner()?;
+    seal_footer(&mut bytes);
+    Ok(bytes)
+}
+
+fn properties(table: Table) -> WriterPropertiesPtr {
+    let order = SortingColumn { column_idx: table.time_column() as i32, descending: false, nulls_first: false };
+    let builder = WriterProperties::builder()
+        .set_created_by(format!("{CREATOR} {}", env!("CARGO_PKG_VERSION")))
+        .set_offset_index_disabled(true)
+        .set_sorting_columns(Some(vec![order]));
+    Arc::new(builder.build())
+}
+
+/// The order in which the rows must be written, if they are not in order already.
+fn time_order(table: Table, frames: &[FrameColumns<'_>]) -> Result<Option<Vec<u32>>, EncodeError> {
+    let mut times = Ints::default();
+    for f in frames {
+        f.ints(table.time_column(), &mut times)?;
+    }
+    if times.values.is_sorted() {
+        return Ok(None);
+    }
+    let mut order: Vec<u32> = (0..times.len() as u32).collect();
+    order.sort_by_key(|i| times.values[*i as usize]);
+    Ok(Some(order))
+}
+
+/// One column of all frames, in time order, in the memory of the `last` one.
+fn gather(
+    table: Table,
+    i: usize,
+    frames: &[FrameColumns<'_>],
+    order: Option<&[u32]>,
+    last: Column,
+) -> Result<Column, EncodeError> {
+    if table.columns()[i].kind == Kind::Text {
+        let (mut texts, mut seen) = (Texts::default(), HashMap::new());
+        for f in frames {
+            f.texts(i, &mut texts, &mut seen)?;
+        }
+        if let Some(order) = order {
+            texts.index = texts.index.permuted(order);
+        }
+        return Ok(Column::Texts(texts));
+    }
+    let mut ints = match last {
+        Column::Ints(ints) | Column::Texts(Texts { index: ints, .. }) => ints,
+        Column::Absent => Ints::default(),
+    };
+    ints.values.clear();
+    ints.valid = None;
+    for f in frames {
+        f.ints(i, &mut ints)?;
+    }
+    Ok(Column::Ints(match order {
+        Some(order) => ints.permuted(order),
+        None => ints,
+    }))
+}
+
+fn chunk_crcs(writer: &SerializedFileWriter<Vec<u8>>) -> String {
+    let bytes = writer.inner();
+    let chunks = writer.flushed_row_groups().iter().flat_map(|g| g.columns());
+    let crcs = chunks.map(|c| {
+        let (start, length) = c.byte_range();
+        format!("{:08x}", crc32fast::hash(&bytes[start as usize..(start + length) as usize]))
+    });
+    crcs.collect::<Vec<_>>().join(" ")
+}
+
+/// Fills in the footer's own checksum.
+fn seal_footer(bytes: &mut [u8]) {
+    let end = bytes.len() - 8;
+    let mut length = [0; 4];
+    length.copy_from_slice(&bytes[end..end + 4]);
+    let footer = &mut bytes[end - u32::from_le_bytes(length) as usize..end];
+    let crc = crc32fast::hash(footer);
+    if let Some(at) = footer_crc_position(footer) {
+        footer[at..at + 8].copy_from_slice(format!("{crc:08x}").as_bytes());
+    }
+}
+
+/// Where the eight digits of the footer's checksum stand: after the key, a field header and a length of one byte each.
+pub(crate) fn footer_crc_position(footer: &[u8]) -> Option<usize> {
+    let key = FOOTER_CRC_KEY.as_bytes();
+    let at = footer.windows(key.len()).rposition(|w| w == key)? + key.len() + 2;
+    (footer.len() >= at + 8).then_some(at)
+}
+
+/// Whether the footer is the one that was written: `None` if it carries no checksum of its own.
+pub(crate) fn footer_is_whole(footer: &[u8]) -> Option<bool> {
+    let at = footer_crc_position(footer)?;
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&footer[..at]);
+    hasher.update(NO_CRC.as_bytes());
+    hasher.update(&footer[at + 8..]);
+    Some(format!("{:08x}", hasher.finalize()).as_bytes() == &footer[at..at + 8])
+}

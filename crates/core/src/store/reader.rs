@@ -1,0 +1,343 @@
+//! Opening a recording, finished, crashed or still being written, without changing a byte of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::ops::{BitOr, Range};
+use std::path::{Path, PathBuf};
+
+use super::block::Block;
+use super::disk;
+use super::error::StoreError;
+use super::merge::TableReader;
+use super::meta_file;
+use super::parquet_read::{ParquetFile, Trouble};
+use super::row::{Row, io_column};
+use super::schema::Table;
+use super::segment;
+use super::stream::Observations;
+use super::wal::{self, NewerWal, WalContents};
+use crate::model::{CounterSample, Io, LossReason, Lost, Mark, RecordingMeta};
+
+/// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
+/// operation, bytes and device time are always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IoColumns(u32);
+
+impl IoColumns {
+    /// The required fields alone.
+    pub const REQUIRED: IoColumns = IoColumns(0);
+    /// [`Io::queue_ns`].
+    pub const QUEUE: IoColumns = IoColumns(1 << io_column::QUEUE);
+    /// [`Io::sector`].
+    pub const SECTOR: IoColumns = IoColumns(1 << io_column::SECTOR);
+    /// [`Io::flags`].
+    pub const FLAGS: IoColumns = IoColumns(1 << io_column::FLAGS);
+    /// [`Io::error`].
+    pub const ERROR: IoColumns = IoColumns(1 << io_column::ERROR);
+    /// [`Io::merges`].
+    pub const MERGES: IoColumns = IoColumns(1 << io_column::MERGES);
+    /// [`Io::tgid`].
+    pub const TGID: IoColumns = IoColumns(1 << io_column::TGID);
+    /// [`Io::comm`].
+    pub const COMM: IoColumns = IoColumns(1 << io_column::COMM);
+    /// [`Io::cgroup`].
+    pub const CGROUP: IoColumns = IoColumns(1 << io_column::CGROUP);
+    /// [`Io::ino`] and [`Io::fs_dev`].
+    pub const FILE: IoColumns = IoColumns(1 << io_column::INO | 1 << io_column::FS_DEV);
+    /// [`Io::origin`].
+    pub const ORIGIN: IoColumns = IoColumns(1 << io_column::ORIGIN);
+    /// Everything.
+    pub const ALL: IoColumns = IoColumns(u32::MAX);
+
+    /// Whether all of `other` is in it.
+    pub fn contains(self, other: IoColumns) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for IoColumns {
+    type Output = IoColumns;
+
+    fn bitor(self, other: IoColumns) -> IoColumns {
+        IoColumns(self.0 | other.0)
+    }
+}
+
+/// A recording, open for reading.
+#[derive(Debug)]
+pub struct Recording {
+    path: PathBuf,
+    meta: RecordingMeta,
+    blocks: [Vec<Block>; 4],
+    end_ns: i64,
+    disk_bytes: u64,
+    /// What was recorded as lost, and the blocks that were found damaged on opening; by their ends.
+    lost: Vec<Lost>,
+    marks: Vec<Mark>,
+    warnings: Vec<String>,
+}
+
+impl Recording {
+    /// Opens the recording in directory `path`, reading its description, the footers of its Parquet files, its logs,
+    /// losses and marks. Never writes. A recording that is still being written can be opened too: what is seen is its
+    /// state now.
+    pub fn open(path: &Path) -> Result<Recording, StoreError> {
+        let (meta, warning) = meta_file::read(path)?;
+        let mut opening = Opening { dir: path, damage: Vec::new(), warnings: Vec::new() };
+        opening.warnings.extend(warning);
+        // Logs first: a segment that is closed in between is then found twice, never not at all.
+        let mut logs = opening.read_logs()?;
+        let mut blocks: [Vec<Block>; 4] = Default::default();
+        for table in Table::ALL {
+            blocks[table as usize - 1] = opening.read_table(table, logs.remove(&table).unwrap_or_default())?;
+        }
+        let marks = opening.read_all(&blocks[Table::Marks as usize - 1])?;
+        let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1])?;
+        let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
+        let end_ns = meta.end_ns.unwrap_or(last);
+        let Opening { damage, warnings, .. } = opening;
+        // A hole after the last block reaches to the end.
+        lost.extend(damage.into_iter().map(|l| match l.to_ns {
+            i64::MAX => Lost { to_ns: end_ns.max(l.from_ns), ..l },
+            _ => l,
+        }));
+        lost.sort_by_key(|l| l.to_ns);
+        let disk_bytes = disk::bytes_below(path);
+        Ok(Recording { path: path.to_owned(), meta, blocks, end_ns, disk_bytes, lost, marks, warnings })
+    }
+
+    /// The directory it was opened from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is said once of the recording as a whole.
+    pub fn meta(&self) -> &RecordingMeta {
+        &self.meta
+    }
+
+    /// End of the recording in nanoseconds since its start: as written at its end, or else the last observation.
+    pub fn end_ns(&self) -> i64 {
+        self.end_ns
+    }
+
+    /// Bytes of all its files.
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes
+    }
+
+    /// Rows of the `io` table, damaged blocks left out as far as they were found on opening.
+    pub fn ios_stored(&self) -> u64 {
+        self.blocks(Table::Io).iter().map(|b| b.rows as u64).sum()
+    }
+
+    /// Damage found on opening, in words with file and offset. More may be found on reading: see [`IoReader::warnings`].
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn blocks(&self, table: Table) -> &[Block] {
+        &self.blocks[table as usize - 1]
+    }
+
+    /// The I/Os that completed in `range` (nanoseconds since the start, half-open), in order of completion.
+    pub fn ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
+        IoReader(TableReader::new(self.blocks(Table::Io), range, columns.0))
+    }
+
+    /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
+    /// for the last before a change.
+    pub fn counters(&self, range: Range<i64>) -> CounterReader {
+        CounterReader(TableReader::new(self.blocks(Table::Counters), range, u32::MAX))
+    }
+
+    /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
+    /// [`Recording::open`] found. Damage met while reading is told by [`IoReader::damage`].
+    pub fn lost(&self, range: Range<i64>) -> Vec<Lost> {
+        self.lost.iter().filter(|l| l.to_ns >= range.start && l.from_ns < range.end).copied().collect()
+    }
+
+    /// The marks set in `range`, in order.
+    pub fn marks(&self, range: Range<i64>) -> Vec<Mark> {
+        self.marks.iter().filter(|m| range.contains(&m.at_ns)).cloned().collect()
+    }
+
+    /// Everything that was observed in `range`, in order of [`crate::model::Observation::at_ns`]. Damaged blocks
+    /// appear as losses.
+    pub fn observations(&self, range: Range<i64>) -> Observations {
+        let ios = self.ios(range.clone(), IoColumns::ALL);
+        let (lost, marks) = (self.lost(range.clone()), self.marks(range.clone()));
+        Observations::new(ios, self.counters(range), lost, marks)
+    }
+}
+
+/// Batches of I/Os in order of completion. Damaged blocks are left out, and told by [`IoReader::damage`].
+pub struct IoReader(TableReader<Io>);
+
+impl IoReader {
+    /// The damaged blocks met so far, as losses with reason [`LossReason::Corrupt`].
+    pub fn damage(&self) -> &[Lost] {
+        self.0.damage()
+    }
+
+    /// The same in words, with file names.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for IoReader {
+    type Item = Result<Vec<Io>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// Batches of counter samples in order of time. Damaged blocks leave a longer interval between samples.
+pub struct CounterReader(TableReader<CounterSample>);
+
+impl CounterReader {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for CounterReader {
+    type Item = Result<Vec<CounterSample>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {
+    Lost { from_ns, to_ns, dev: None, class: None, reason, ios, bytes: None, merges: None }
+}
+
+/// A segment's number and its log.
+type Log = (u32, PathBuf, WalContents);
+
+/// What is gathered while a recording is opened.
+struct Opening<'a> {
+    dir: &'a Path,
+    damage: Vec<Lost>,
+    warnings: Vec<String>,
+}
+
+impl Opening<'_> {
+    /// Names in a directory, in order; none if it is not there.
+    fn names(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+        let entries = match fs::read_dir(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|e| StoreError::io(dir, "read", e))?,
+        };
+        let name = |e: io::Result<fs::DirEntry>| e.map(|e| e.file_name().to_string_lossy().into_owned());
+        let names: io::Result<Vec<String>> = entries.map(name).collect();
+        let mut names = names.map_err(|e| StoreError::io(dir, "read", e))?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// All rows of a small table; damage in it is noted.
+    fn read_all<R: Row>(&mut self, blocks: &[Block]) -> Result<Vec<R>, StoreError> {
+        let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u32::MAX);
+        let mut rows = Vec::new();
+        for batch in &mut reader {
+            rows.extend(batch?);
+        }
+        reader.damage().iter().for_each(|l| self.lose(R::TABLE, l.from_ns, l.to_ns, l.ios));
+        self.warnings.extend_from_slice(reader.warnings());
+        Ok(rows)
+    }
+
+    fn read_logs(&mut self) -> Result<BTreeMap<Table, Vec<Log>>, StoreError> {
+        let dir = self.dir.join("wal");
+        let mut logs: BTreeMap<Table, Vec<Log>> = BTreeMap::new();
+        for name in self.names(&dir)? {
+            let Some(named) = wal::parse_name(&name) else { continue };
+            let path = dir.join(&name);
+            let bytes = match fs::read(&path) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(|e| StoreError::io(&path, "read", e))?,
+            };
+            let contents = wal::scan(&bytes).map_err(|NewerWal(v)| StoreError::newer(&path, v.into()))?;
+            if contents.header != Some(named) && bytes.len() >= wal::FILE_HEADER {
+                self.warnings.push(format!("{}: the header is damaged; its name says enough", path.display()));
+            }
+            logs.entry(named.0).or_default().push((named.1, path, contents));
+        }
+        Ok(logs)
+    }
+
+    /// All blocks of a table: its Parquet files, and the logs of segments that have none.
+    fn read_table(&mut self, table: Table, logs: Vec<Log>) -> Result<Vec<Block>, StoreError> {
+        let dir = self.dir.join(table.name());
+        // Blocks of a file, or None where they cannot be read; in the order of their names.
+        let mut found: Vec<Option<Vec<Block>>> = Vec::new();
+        let mut whole = Vec::new();
+        for name in self.names(&dir)?.iter().filter(|n| n.ends_with(".parquet")) {
+            let path = dir.join(name);
+            let number = segment::parse_name(name);
+            match ParquetFile::open(&path, table).and_then(Block::of_file) {
+                Ok(blocks) => {
+                    found.push(Some(blocks));
+                    whole.extend(number);
+                }
+                Err(Trouble::Gone) => {}
+                Err(Trouble::Fatal(e)) => return Err(e),
+                Err(Trouble::Damage(what)) => {
+                    self.warnings.push(format!("{}: damaged: {what}; its rows are missing", path.display()));
+                    if !logs.iter().any(|(n, ..)| Some(*n) == number) {
+                        found.push(None);
+                    }
+                }
+            }
+        }
+        for (_, path, contents) in logs.into_iter().filter(|(n, ..)| !whole.contains(n)) {
+            found.push(Some(self.log_blocks(table, path, contents)));
+        }
+        self.note_holes(table, &found);
+        Ok(found.into_iter().flatten().flatten().collect())
+    }
+
+    fn log_blocks(&mut self, table: Table, path: PathBuf, log: WalContents) -> Vec<Block> {
+        let frames = log.frames;
+        for d in &log.damage {
+            let rows = d.known.map_or("an unknown number of".to_owned(), |(rows, ..)| rows.to_string());
+            let place = format!("{}: {} bytes at offset {} are damaged", path.display(), d.bytes, d.offset);
+            self.warnings.push(format!("{place}; {rows} rows of {} are missing", table.name()));
+            let from = d.after_frames.checked_sub(1).map_or(0, |i| frames[i].max);
+            let to = frames.get(d.after_frames).map_or(i64::MAX, |f| f.min);
+            let (from, to, rows) =
+                d.known.map_or((from, to.max(from), None), |(rows, min, max)| (min, max, Some(rows)));
+            self.lose(table, from, to, rows.map(i64::from));
+        }
+        if let Some((offset, bytes)) = log.torn {
+            let place = format!("{}: the last write, at offset {offset}, stops after {bytes} bytes", path.display());
+            self.warnings.push(format!("{place}: the recorder was killed, or is writing now"));
+        }
+        Block::of_log(frames, path).into_iter().collect()
+    }
+
+    /// A file that cannot be read held something between its neighbours.
+    fn note_holes(&mut self, table: Table, found: &[Option<Vec<Block>>]) {
+        for (i, _) in found.iter().enumerate().filter(|(_, f)| f.is_none()) {
+            let before = found[..i].iter().flatten().flatten().map(|b| b.max).max();
+            let after = found[i..].iter().flatten().flatten().map(|b| b.min).min();
+            let from = before.unwrap_or(0);
+            self.lose(table, from, after.unwrap_or(i64::MAX).max(from), None);
+        }
+    }
+
+    /// Damage in other tables than `io` costs no I/O, but what was lost may itself have been a loss.
+    fn lose(&mut self, table: Table, from: i64, to: i64, rows: Option<i64>) {
+        match table {
+            Table::Io => self.damage.push(lost_block(from, to, rows, LossReason::Corrupt)),
+            Table::Lost => self.damage.push(lost_block(from, to, None, LossReason::Corrupt)),
+            Table::Counters | Table::Marks => {}
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Counters that stand still are written twice: where they stop and just before they move again.
+
+use std::collections::HashMap;
+
+use crate::model::{CounterSample, DevId};
+
+/// What was last written of each device, and what was left out since.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats(HashMap<DevId, (CounterSample, Option<CounterSample>)>);
+
+impl Repeats {
+    /// Appends to `out` what of `sample` must be written.
+    pub fn push(&mut self, sample: &CounterSample, out: &mut Vec<CounterSample>) {
+        match self.0.get_mut(&sample.dev) {
+            Some((last, held)) if last.counters == sample.counters => *held = Some(*sample),
+            Some((last, held)) => {
+                // The end of the standstill, so that a rate does not smear the first movement over all of it.
+                out.extend(held.take());
+                out.push(*sample);
+                *last = *sample;
+            }
+            None => {
+                out.push(*sample);
+                self.0.insert(sample.dev, (*sample, None));
+            }
+        }
+    }
+
+    /// Appends the last sample of every device that stands still.
+    pub fn finish(&mut self, out: &mut Vec<CounterSample>) {
+        let mut held: Vec<CounterSample> = self.0.drain().filter_map(|(_, (_, held))| held).collect();
+        held.sort_by_key(|s| (s.at_ns, s.dev));
+        out.extend(held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::DiskCounters;
+
+    #[test]
+    fn a_standstill_keeps_its_two_ends() {
+        let sample = |at_ns, in_flight| CounterSample {
+            at_ns,
+            dev: DevId::new(8, 0),
+            counters: DiskCounters { in_flight, ..DiskCounters::default() },
+        };
+        let (mut repeats, mut out) = (Repeats::default(), Vec::new());
+        for (at, value) in [(0, 1), (1, 1), (2, 1), (3, 2), (4, 3), (5, 3), (6, 3)] {
+            repeats.push(&sample(at, value), &mut out);
+        }
+        repeats.finish(&mut out);
+        assert_eq!(out.iter().map(|s| s.at_ns).collect::<Vec<_>>(), [0, 2, 3, 4, 6]);
+    }
+}

@@ -1,0 +1,149 @@
+//! The size limit: what a recording takes of the disk, and which segments make room for new ones.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::disk::{BLOCK, allocated};
+use super::error::StoreError;
+use super::schema::Table;
+use super::segment::Closed;
+use super::writer::WriterOptions;
+use crate::model::Lost;
+
+/// Sizes of frames and logs, which shrink with the size limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Rows per frame.
+    pub frame_rows: usize,
+    /// Rows per segment of the tables besides `io`.
+    pub other_rows: usize,
+    /// No log or Parquet file grows beyond this.
+    pub largest_file: u64,
+}
+
+/// Most bytes of the active `io` segment, which is held in memory too. Only extreme values come near.
+const LARGEST_LOG: u64 = 16 << 20;
+/// A row takes at most this in a frame.
+const WIDEST_ROW: u64 = 160;
+
+impl Limits {
+    pub fn new(options: &WriterOptions) -> Limits {
+        let keep = options.keep_bytes.unwrap_or(u64::MAX);
+        let frame = (keep / 32 / WIDEST_ROW).clamp(64, 2048) as usize;
+        Limits {
+            frame_rows: frame.min(options.segment_rows.max(1)),
+            other_rows: 64 << 10,
+            largest_file: LARGEST_LOG.min(keep / 8),
+        }
+    }
+
+    /// A log of this size is due to become a Parquet file.
+    pub fn wal_bytes(&self, table: Table) -> u64 {
+        if table == Table::Io { self.largest_file } else { self.largest_file / 4 }
+    }
+}
+
+/// The finished segments of all tables, oldest first, and their sizes.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    keep: Option<u64>,
+    closed: [VecDeque<Closed>; 4],
+    closed_bytes: u64,
+    /// Size of one copy of the description.
+    pub meta_bytes: u64,
+    /// Size of the file that keeps room for the end.
+    pub reserve: u64,
+    /// I/Os removed so far.
+    pub ios_removed: u64,
+}
+
+impl Shelf {
+    pub fn new(keep: Option<u64>, meta_bytes: u64, reserve: u64) -> Shelf {
+        Shelf { keep, closed: Default::default(), closed_bytes: 0, meta_bytes, reserve, ios_removed: 0 }
+    }
+
+    /// What the recording takes of the disk while `active` bytes of logs are there: files, directories, the two
+    /// descriptions and the temporary file of a third.
+    pub fn used(&self, active: u64) -> u64 {
+        let directories = (2 + Table::ALL.len() as u64) * BLOCK;
+        self.closed_bytes + active + 3 * allocated(self.meta_bytes) + allocated(self.reserve) + directories
+    }
+
+    /// Whether the description leaves room for four files of `largest` bytes: two logs, a segment and its copy.
+    pub fn fits(&self, largest: u64) -> Result<(), StoreError> {
+        let least = self.used(0) + 4 * largest;
+        match self.keep {
+            // Half of a small limit is for files, so the rest may take the other half.
+            Some(keep) if keep < least => Err(StoreError::KeepTooSmall { keep, least: 2 * self.used(0) }),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn put(&mut self, table: Table, segment: Closed) {
+        self.closed_bytes += allocated(segment.bytes);
+        self.closed[table as usize - 1].push_back(segment);
+    }
+
+    /// Removes what is oldest until `extra` more bytes fit; gives what that cost.
+    pub fn make_room(
+        &mut self,
+        dir: &Path,
+        active: u64,
+        extra: u64,
+        active_io_from: i64,
+    ) -> Result<Vec<Lost>, StoreError> {
+        let mut lost = Vec::new();
+        let Some(keep) = self.keep else { return Ok(lost) };
+        // The frame or file may begin a block, and its log may be a new file.
+        while self.used(active) + allocated(extra) + 2 * BLOCK > keep {
+            let io = &mut self.closed[Table::Io as usize - 1];
+            if let Some(oldest) = io.pop_front() {
+                let from = io.front().map_or(active_io_from, |s| s.min);
+                self.ios_removed += oldest.totals.ios as u64;
+                lost.push(oldest.totals.removed(oldest.min, oldest.max));
+                self.remove(oldest)?;
+                self.remove_older_than(from, &mut lost)?;
+            } else if !self.remove_any(&mut lost)? {
+                // Nothing left to remove: as good as a full disk.
+                return Err(StoreError::NoSpace { path: dir.to_owned() });
+            }
+        }
+        Ok(lost)
+    }
+
+    /// Removes the segments of the other tables that end before `from_ns`.
+    fn remove_older_than(&mut self, from_ns: i64, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
+        for table in [Table::Counters, Table::Lost, Table::Marks] {
+            while self.closed[table as usize - 1].front().is_some_and(|s| s.max < from_ns) {
+                self.remove_front(table, lost)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest segment of the other tables; `false` if there is none.
+    fn remove_any(&mut self, lost: &mut Vec<Lost>) -> Result<bool, StoreError> {
+        let tables = [Table::Counters, Table::Lost, Table::Marks];
+        let oldest = tables.into_iter().filter_map(|t| Some((self.closed[t as usize - 1].front()?.max, t))).min();
+        oldest.map_or(Ok(false), |(_, table)| self.remove_front(table, lost).map(|()| true))
+    }
+
+    fn remove_front(&mut self, table: Table, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
+        let Some(segment) = self.closed[table as usize - 1].pop_front() else { return Ok(()) };
+        if segment.totals.ios > 0 {
+            // Removals that were written down in a segment that goes itself: carried over as one.
+            lost.push(segment.totals.removed(segment.min, segment.max));
+        }
+        self.remove(segment)
+    }
+
+    fn remove(&mut self, segment: Closed) -> Result<(), StoreError> {
+        self.closed_bytes -= allocated(segment.bytes);
+        match fs::remove_file(&segment.path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io(&segment.path, "remove", e)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! How each observation becomes columns and comes back.
+
+use super::column::Column;
+use super::frame::FrameEncoder;
+use super::schema::Table;
+use crate::model::{
+    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Op,
+    Origin,
+};
+
+/// A row of one of the recording's tables.
+pub(crate) trait Row: Clone {
+    const TABLE: Table;
+
+    /// The instant by which the table is ordered.
+    fn time(&self) -> i64;
+
+    /// Hands every column to `e`, in the order of the table's schema.
+    fn encode(rows: &[Self], e: &mut FrameEncoder);
+
+    /// Row `i` of decoded columns. Required columns have been checked: a missing value there reads as 0 or "".
+    fn assemble(columns: &[Column], i: usize) -> Self;
+}
+
+/// Positions of the optional `io` columns, for [`super::IoColumns`].
+pub(crate) mod io_column {
+    pub const QUEUE: usize = 4;
+    pub const SECTOR: usize = 6;
+    pub const FLAGS: usize = 7;
+    pub const ERROR: usize = 8;
+    pub const MERGES: usize = 9;
+    pub const TGID: usize = 10;
+    pub const COMM: usize = 11;
+    pub const CGROUP: usize = 12;
+    pub const INO: usize = 13;
+    pub const FS_DEV: usize = 14;
+    pub const ORIGIN: usize = 15;
+}
+
+impl Row for Io {
+    const TABLE: Table = Table::Io;
+
+    fn time(&self) -> i64 {
+        self.done_ns
+    }
+
+    fn encode(rows: &[Io], e: &mut FrameEncoder) {
+        let wide = |v: Option<i32>| v.map(i64::from);
+        e.ints(rows.iter().map(|r| r.done_ns));
+        e.ints(rows.iter().map(|r| i64::from(r.dev.0)));
+        e.ints(rows.iter().map(|r| i64::from(r.op.0)));
+        e.ints(rows.iter().map(|r| r.bytes));
+        e.options(rows.iter().map(|r| r.queue_ns));
+        e.ints(rows.iter().map(|r| r.device_ns));
+        e.options(rows.iter().map(|r| r.sector));
+        e.options(rows.iter().map(|r| wide(r.flags)));
+        e.options(rows.iter().map(|r| wide(r.error)));
+        e.options(rows.iter().map(|r| wide(r.merges)));
+        e.options(rows.iter().map(|r| wide(r.tgid)));
+        e.texts(rows.iter().map(|r| r.comm), |c, out| out.extend_from_slice(c.as_bytes()));
+        e.options(rows.iter().map(|r| r.cgroup));
+        e.options(rows.iter().map(|r| r.ino));
+        e.options(rows.iter().map(|r| wide(r.fs_dev)));
+        e.ints(rows.iter().map(|r| i64::from(r.origin.code())));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> Io {
+        let narrow = |column: usize| c[column].int(i).map(|v| v as i32);
+        Io {
+            done_ns: c[0].int(i).unwrap_or(0),
+            dev: DevId(narrow(1).unwrap_or(0)),
+            op: Op(narrow(2).unwrap_or(0)),
+            bytes: c[3].int(i).unwrap_or(0),
+            queue_ns: c[io_column::QUEUE].int(i),
+            device_ns: c[5].int(i).unwrap_or(0),
+            sector: c[io_column::SECTOR].int(i),
+            flags: narrow(io_column::FLAGS),
+            error: narrow(io_column::ERROR),
+            merges: narrow(io_column::MERGES),
+            tgid: narrow(io_column::TGID),
+            comm: c[io_column::COMM].text(i).map(Comm::new),
+            cgroup: c[io_column::CGROUP].int(i),
+            ino: c[io_column::INO].int(i),
+            fs_dev: narrow(io_column::FS_DEV),
+            origin: narrow(io_column::ORIGIN).map_or(Origin::Unknown, Origin::from_code),
+        }
+    }
+}
+
+impl Row for CounterSample {
+    const TABLE: Table = Table::Counters;
+
+    fn time(&self) -> i64 {
+        self.at_ns
+    }
+
+    fn encode(rows: &[CounterSample], e: &mut FrameEncoder) {
+        // Counters are u64 and stored as i64: equal bits, so that a wrapped in_flight comes back as it was.
+        let class = |e: &mut FrameEncoder, of: fn(&CounterSample) -> Option<ClassCounters>| {
+            e.options(rows.iter().map(|r| of(r).map(|c| c.ios as i64)));
+            e.options(rows.iter().map(|r| of(r).map(|c| c.merges as i64)));
+            e.options(rows.iter().map(|r| of(r).map(|c| c.sectors as i64)));
+            e.options(rows.iter().map(|r| of(r).map(|c| c.ticks_ms as i64)));
+        };
+        e.ints(rows.iter().map(|r| r.at_ns));
+        e.ints(rows.iter().map(|r| i64::from(r.dev.0)));
+        class(e, |r| Some(r.counters.read));
+        class(e, |r| Some(r.counters.write));
+        e.ints(rows.iter().map(|r| r.counters.in_flight as i64));
+        e.ints(rows.iter().map(|r| r.counters.io_ticks_ms as i64));
+        e.ints(rows.iter().map(|r| r.counters.time_in_queue_ms as i64));
+        class(e, |r| r.counters.discard);
+        e.options(rows.iter().map(|r| r.counters.flush.map(|f| f.ios as i64)));
+        e.options(rows.iter().map(|r| r.counters.flush.map(|f| f.ticks_ms as i64)));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> CounterSample {
+        let value = |column: usize| c[column].int(i).unwrap_or(0) as u64;
+        let class = |first: usize| ClassCounters {
+            ios: value(first),
+            merges: value(first + 1),
+            sectors: value(first + 2),
+            ticks_ms: value(first + 3),
+        };
+        CounterSample {
+            at_ns: c[0].int(i).unwrap_or(0),
+            dev: DevId(value(1) as i32),
+            counters: DiskCounters {
+                read: class(2),
+                write: class(6),
+                in_flight: value(10),
+                io_ticks_ms: value(11),
+                time_in_queue_ms: value(12),
+                discard: c[13].int(i).map(|_| class(13)),
+                flush: c[17].int(i).map(|_| FlushCounters { ios: value(17), ticks_ms: value(18) }),
+            },
+        }
+    }
+}
+
+impl Row for Lost {
+    const TABLE: Table = Table::Lost;
+
+    fn time(&self) -> i64 {
+        self.to_ns
+    }
+
+    fn encode(rows: &[Lost], e: &mut FrameEncoder) {
+        e.ints(rows.iter().map(|r| r.from_ns));
+        e.ints(rows.iter().map(|r| r.to_ns));
+        e.texts(rows.iter().map(|r| Some(r.reason)), |r, out| out.extend_from_slice(r.name().as_bytes()));
+        e.options(rows.iter().map(|r| r.dev.map(|d| i64::from(d.0))));
+        e.texts(rows.iter().map(|r| r.class), |c, out| out.extend_from_slice(c.name().as_bytes()));
+        e.options(rows.iter().map(|r| r.ios));
+        e.options(rows.iter().map(|r| r.bytes));
+        e.options(rows.iter().map(|r| r.merges));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> Lost {
+        let reason = c[2].text(i).and_then(|t| std::str::from_utf8(t).ok()).and_then(LossReason::from_name);
+        let class = |name: &[u8]| Class::ALL.into_iter().find(|c| c.name().as_bytes() == name);
+        Lost {
+            from_ns: c[0].int(i).unwrap_or(0),
+            to_ns: c[1].int(i).unwrap_or(0),
+            // A reason of a later version is still a loss; "import" claims least about its cause.
+            reason: reason.unwrap_or(LossReason::Import),
+            dev: c[3].int(i).map(|d| DevId(d as i32)),
+            class: c[4].text(i).and_then(class),
+            ios: c[5].int(i),
+            bytes: c[6].int(i),
+            merges: c[7].int(i),
+        }
+    }
+}
+
+impl Row for Mark {
+    const TABLE: Table = Table::Marks;
+
+    fn time(&self) -> i64 {
+        self.at_ns
+    }
+
+    fn encode(rows: &[Mark], e: &mut FrameEncoder) {
+        e.ints(rows.iter().map(|r| r.at_ns));
+        e.texts(rows.iter().map(|r| Some(r.kind.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
+        e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> Mark {
+        let text = |column: usize| String::from_utf8_lossy(c[column].text(i).unwrap_or_default()).into_owned();
+        Mark { at_ns: c[0].int(i).unwrap_or(0), kind: text(1), text: text(2) }
+    }
+}

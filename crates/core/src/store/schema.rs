@@ -1,0 +1,190 @@
+//! The tables of a recording and their columns: the one place where names, types and encodings stand.
+//!
+//! `docs/recording-format.md` is this table in words; a test holds the two together.
+
+use std::sync::{Arc, LazyLock};
+
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
+use parquet::schema::types::{Type, TypePtr};
+
+/// A table of a recording; the number stands in the headers of write-ahead logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Table {
+    Io = 1,
+    Counters = 2,
+    Lost = 3,
+    Marks = 4,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    I32,
+    I64,
+    Text,
+}
+
+/// What the writer expects of a column's values; readers take any encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// Growing: deltas.
+    Time,
+    /// Few different values: a dictionary, unless there are too many after all.
+    Few,
+    /// Many different values.
+    Many,
+}
+
+/// One column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ColumnDef {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Must be in every file and never null.
+    pub required: bool,
+    pub layout: Layout,
+}
+
+const fn required(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
+    ColumnDef { name, kind, required: true, layout }
+}
+
+const fn optional(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
+    ColumnDef { name, kind, required: false, layout }
+}
+
+use Kind::{I32, I64, Text};
+use Layout::{Few, Many, Time};
+
+const IO: &[ColumnDef] = &[
+    required("done_ns", I64, Time),
+    required("dev", I32, Few),
+    required("op", I32, Few),
+    required("bytes", I64, Few),
+    optional("queue_ns", I64, Many),
+    required("device_ns", I64, Many),
+    optional("sector", I64, Many),
+    optional("flags", I32, Few),
+    optional("error", I32, Few),
+    optional("merges", I32, Few),
+    optional("tgid", I32, Few),
+    optional("comm", Text, Few),
+    optional("cgroup", I64, Few),
+    optional("ino", I64, Few),
+    optional("fs_dev", I32, Few),
+    optional("origin", I32, Few),
+];
+
+const COUNTERS: &[ColumnDef] = &[
+    required("at_ns", I64, Time),
+    required("dev", I32, Few),
+    required("read_ios", I64, Many),
+    required("read_merges", I64, Many),
+    required("read_sectors", I64, Many),
+    required("read_ticks_ms", I64, Many),
+    required("write_ios", I64, Many),
+    required("write_merges", I64, Many),
+    required("write_sectors", I64, Many),
+    required("write_ticks_ms", I64, Many),
+    required("in_flight", I64, Many),
+    required("io_ticks_ms", I64, Many),
+    required("time_in_queue_ms", I64, Many),
+    optional("discard_ios", I64, Many),
+    optional("discard_merges", I64, Many),
+    optional("discard_sectors", I64, Many),
+    optional("discard_ticks_ms", I64, Many),
+    optional("flush_ios", I64, Many),
+    optional("flush_ticks_ms", I64, Many),
+];
+
+const LOST: &[ColumnDef] = &[
+    required("from_ns", I64, Time),
+    required("to_ns", I64, Time),
+    required("reason", Text, Few),
+    optional("dev", I32, Few),
+    optional("class", Text, Few),
+    optional("ios", I64, Many),
+    optional("bytes", I64, Many),
+    optional("merges", I64, Many),
+];
+
+const MARKS: &[ColumnDef] = &[required("at_ns", I64, Time), required("kind", Text, Few), required("text", Text, Few)];
+
+impl Table {
+    pub const ALL: [Table; 4] = [Table::Io, Table::Counters, Table::Lost, Table::Marks];
+
+    /// Directory of the table inside a recording, and first part of its logs' names.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Io => "io",
+            Table::Counters => "counters",
+            Table::Lost => "lost",
+            Table::Marks => "marks",
+        }
+    }
+
+    pub fn from_code(code: u16) -> Option<Table> {
+        Self::ALL.into_iter().find(|t| *t as u16 == code)
+    }
+
+    pub fn from_name(name: &str) -> Option<Table> {
+        Self::ALL.into_iter().find(|t| t.name() == name)
+    }
+
+    pub fn columns(self) -> &'static [ColumnDef] {
+        match self {
+            Table::Io => IO,
+            Table::Counters => COUNTERS,
+            Table::Lost => LOST,
+            Table::Marks => MARKS,
+        }
+    }
+
+    /// Position of the column by which the table is ordered.
+    pub fn time_column(self) -> usize {
+        match self {
+            Table::Io | Table::Counters | Table::Marks => 0,
+            Table::Lost => 1,
+        }
+    }
+
+    /// The Parquet schema that the writer gives its files.
+    pub fn parquet(self) -> TypePtr {
+        static SCHEMAS: LazyLock<[TypePtr; 4]> = LazyLock::new(|| Table::ALL.map(build));
+        SCHEMAS[self as usize - 1].clone()
+    }
+}
+
+fn build(table: Table) -> TypePtr {
+    let fields = table.columns().iter().map(|c| {
+        let (physical, logical) = match c.kind {
+            Kind::I32 => (Physical::INT32, None),
+            Kind::I64 => (Physical::INT64, None),
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        };
+        let repetition = if c.required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+        let built = Type::primitive_type_builder(c.name, physical)
+            .with_repetition(repetition)
+            .with_logical_type(logical)
+            .build();
+        Arc::new(built.expect("the schema is a constant, and a test builds it"))
+    });
+    let group = Type::group_type_builder(table.name()).with_fields(fields.collect()).build();
+    Arc::new(group.expect("the schema is a constant, and a test builds it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_table_has_a_schema_whose_time_column_is_a_required_i64() {
+        for table in Table::ALL {
+            assert_eq!(table.parquet().get_fields().len(), table.columns().len());
+            let time = table.columns()[table.time_column()];
+            assert!(time.required && time.kind == Kind::I64, "{table:?}");
+            assert_eq!(Table::from_code(table as u16), Some(table));
+            assert_eq!(Table::from_name(table.name()), Some(table));
+        }
+    }
+}

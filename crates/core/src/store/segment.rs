@@ -1,0 +1,127 @@
+//! Segments: a stretch of one table, first as frames in the log and in memory, then as one Parquet file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::schema::Table;
+use super::wal::{FRAME_HEADER, Frame, WalFile};
+use crate::model::{Io, LossReason, Lost};
+
+/// Name of the file of one finished segment inside the directory of its table.
+pub(crate) fn file_name(segment: u32) -> String {
+    format!("{segment:06}.parquet")
+}
+
+/// Number of a segment whose file is called `name`, if that is such a name.
+pub(crate) fn parse_name(name: &str) -> Option<u32> {
+    name.strip_suffix(".parquet")?.parse().ok()
+}
+
+/// What a segment held, to be told when retention removes it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Totals {
+    pub ios: i64,
+    pub bytes: i64,
+    pub merges: i64,
+}
+
+impl Totals {
+    pub fn add_ios(&mut self, ios: &[Io]) {
+        self.ios += ios.len() as i64;
+        self.bytes = ios.iter().fold(self.bytes, |sum, io| sum.saturating_add(io.bytes));
+        self.merges = ios.iter().fold(self.merges, |sum, io| sum.saturating_add(io.merges.unwrap_or(0).into()));
+    }
+
+    /// What earlier removals are accounted for in these rows of `lost`.
+    pub fn add_removed(&mut self, lost: &[Lost]) {
+        for l in lost.iter().filter(|l| l.reason == LossReason::Retention) {
+            self.ios = self.ios.saturating_add(l.ios.unwrap_or(0));
+            self.bytes = self.bytes.saturating_add(l.bytes.unwrap_or(0));
+            self.merges = self.merges.saturating_add(l.merges.unwrap_or(0));
+        }
+    }
+
+    pub fn removed(&self, from_ns: i64, to_ns: i64) -> Lost {
+        Lost {
+            from_ns,
+            to_ns,
+            dev: None,
+            class: None,
+            reason: LossReason::Retention,
+            ios: Some(self.ios),
+            bytes: Some(self.bytes),
+            merges: Some(self.merges),
+        }
+    }
+}
+
+/// The segment of a table that is being filled.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub table: Table,
+    pub number: u32,
+    pub wal: Option<WalFile>,
+    pub frames: Vec<Frame>,
+    pub rows: usize,
+    pub min: i64,
+    pub max: i64,
+    pub totals: Totals,
+    /// When its first frame was written.
+    pub opened_ns: i64,
+}
+
+impl Segment {
+    pub fn new(table: Table, number: u32) -> Segment {
+        Segment {
+            table,
+            number,
+            wal: None,
+            frames: Vec::new(),
+            rows: 0,
+            min: i64::MAX,
+            max: i64::MIN,
+            totals: Totals::default(),
+            opened_ns: 0,
+        }
+    }
+
+    /// Bytes in the log.
+    pub fn wal_bytes(&self) -> u64 {
+        self.wal.as_ref().map_or(0, |w| w.len)
+    }
+
+    /// Appends a frame, whose header stands in front of its payload in `bytes`, to the log and to memory.
+    pub fn append(
+        &mut self,
+        wal_dir: &Path,
+        bytes: &[u8],
+        rows: usize,
+        times: (i64, i64),
+        now_ns: i64,
+    ) -> io::Result<()> {
+        let wal = match &mut self.wal {
+            Some(wal) => wal,
+            None => self.wal.insert(WalFile::create(wal_dir, self.table, self.number)?),
+        };
+        wal.append(bytes)?;
+        if self.frames.is_empty() {
+            self.opened_ns = now_ns;
+        }
+        let payload = bytes[FRAME_HEADER..].to_vec();
+        self.frames.push(Frame { rows: rows as u32, min: times.0, max: times.1, payload });
+        self.rows += rows;
+        self.min = self.min.min(times.0);
+        self.max = self.max.max(times.1);
+        Ok(())
+    }
+}
+
+/// A finished segment on disk.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    pub path: PathBuf,
+    pub bytes: u64,
+    pub min: i64,
+    pub max: i64,
+    pub totals: Totals,
+}

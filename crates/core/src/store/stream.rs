@@ -1,0 +1,94 @@
+//! All tables of a recording as the one stream of observations.
+
+use std::collections::VecDeque;
+
+use super::error::StoreError;
+use super::reader::{CounterReader, IoReader};
+use crate::model::{CounterSample, Io, Lost, Mark, Observation};
+
+/// Observations in order of [`Observation::at_ns`]; at the same instant losses first, then marks, counters and I/Os.
+pub struct Observations {
+    ios: IoReader,
+    io_batch: VecDeque<Io>,
+    counters: CounterReader,
+    counter_batch: VecDeque<CounterSample>,
+    lost: VecDeque<Lost>,
+    marks: VecDeque<Mark>,
+    damage_seen: usize,
+    failed: bool,
+}
+
+impl Observations {
+    pub(crate) fn new(ios: IoReader, counters: CounterReader, lost: Vec<Lost>, marks: Vec<Mark>) -> Observations {
+        Observations {
+            ios,
+            io_batch: VecDeque::new(),
+            counters,
+            counter_batch: VecDeque::new(),
+            lost: lost.into(),
+            marks: marks.into(),
+            damage_seen: 0,
+            failed: false,
+        }
+    }
+
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> impl Iterator<Item = &String> {
+        self.ios.warnings().iter().chain(self.counters.warnings())
+    }
+
+    fn refill(&mut self) -> Result<(), StoreError> {
+        while self.io_batch.is_empty() {
+            let batch = self.ios.next().transpose()?;
+            for lost in &self.ios.damage()[self.damage_seen..] {
+                let at = self.lost.partition_point(|l| l.to_ns <= lost.to_ns);
+                self.lost.insert(at, *lost);
+            }
+            self.damage_seen = self.ios.damage().len();
+            match batch {
+                Some(rows) => self.io_batch.extend(rows),
+                None => break,
+            }
+        }
+        while self.counter_batch.is_empty() {
+            match self.counters.next().transpose()? {
+                Some(rows) => self.counter_batch.extend(rows),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<Observation> {
+        let heads = [
+            self.lost.front().map(|l| l.to_ns),
+            self.marks.front().map(|m| m.at_ns),
+            self.counter_batch.front().map(|c| c.at_ns),
+            self.io_batch.front().map(|io| io.done_ns),
+        ];
+        let (_, which) = heads.iter().enumerate().filter_map(|(i, at)| Some(((*at)?, i))).min()?;
+        match which {
+            0 => self.lost.pop_front().map(Observation::Lost),
+            1 => self.marks.pop_front().map(Observation::Mark),
+            2 => self.counter_batch.pop_front().map(Observation::Counters),
+            _ => self.io_batch.pop_front().map(Observation::Io),
+        }
+    }
+}
+
+impl Iterator for Observations {
+    type Item = Result<Observation, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        if (self.io_batch.is_empty() || self.counter_batch.is_empty())
+            && let Err(e) = self.refill()
+        {
+            self.failed = true;
+            return Some(Err(e));
+        }
+        self.pop().map(Ok)
+    }
+}

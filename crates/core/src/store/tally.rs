@@ -1,0 +1,53 @@
+//! What could not be written while the disk was full, summed up until there is room to say so.
+
+use std::collections::HashMap;
+
+use crate::model::{Class, DevId, Io, LossReason, Lost};
+
+/// Reason, device, class, and whether the number is known: only like is added to like.
+type Key = (LossReason, Option<DevId>, Option<Class>, bool);
+
+/// Losses waiting for room. Bounded by the number of devices, not by that of I/Os.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(HashMap<Key, Lost>);
+
+impl Tally {
+    /// Counts I/Os that found no room.
+    pub fn add_ios(&mut self, ios: &[Io]) {
+        for io in ios {
+            self.add(&Lost {
+                from_ns: io.done_ns,
+                to_ns: io.done_ns,
+                dev: Some(io.dev),
+                class: Some(io.class()),
+                reason: LossReason::DiskFull,
+                ios: Some(1),
+                bytes: Some(io.bytes),
+                merges: Some(io.merges.unwrap_or(0).into()),
+            });
+        }
+    }
+
+    /// Adds a loss to those of its kind; the interval grows over both.
+    pub fn add(&mut self, lost: &Lost) {
+        let sum = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        let key: Key = (lost.reason, lost.dev, lost.class, lost.ios.is_some());
+        self.0
+            .entry(key)
+            .and_modify(|l| {
+                l.from_ns = l.from_ns.min(lost.from_ns);
+                l.to_ns = l.to_ns.max(lost.to_ns);
+                l.ios = sum(l.ios, lost.ios);
+                l.bytes = sum(l.bytes, lost.bytes);
+                l.merges = sum(l.merges, lost.merges);
+            })
+            .or_insert(*lost);
+    }
+
+    /// All losses, leaving none behind.
+    pub fn take(&mut self) -> Vec<Lost> {
+        let mut all: Vec<Lost> = self.0.drain().map(|(_, lost)| lost).collect();
+        all.sort_by_key(|l| (l.to_ns, l.from_ns, l.dev));
+        all
+    }
+}

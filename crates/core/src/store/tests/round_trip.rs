@@ -1,0 +1,170 @@
+//! What goes in comes out.
+
+use proptest::prelude::*;
+
+use super::support::{io, ios, meta, read, record, small_segments};
+use crate::model::{
+    ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Observation,
+    Op, Origin, RecorderCost,
+};
+use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
+
+fn any_i64() -> impl Strategy<Value = i64> {
+    prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), -5i64..1_000_000]
+}
+
+fn any_comm() -> impl Strategy<Value = Comm> {
+    prop::collection::vec(prop_oneof![any::<u8>(), Just(b'\\'), Just(b'x')], 0..18).prop_map(|b| Comm::new(&b))
+}
+
+prop_compose! {
+    fn any_io()(
+        (done_ns, bytes, device_ns) in (any_i64(), any_i64(), any_i64()),
+        (dev, op) in (any::<i32>(), any::<i32>()),
+        (queue_ns, sector, cgroup, ino) in (prop::option::of(any_i64()), prop::option::of(any_i64()), prop::option::of(any_i64()), prop::option::of(any_i64())),
+        (flags, error, merges, tgid, fs_dev) in (any::<Option<i32>>(), any::<Option<i32>>(), any::<Option<i32>>(), any::<Option<i32>>(), any::<Option<i32>>()),
+        comm in prop::option::of(any_comm()),
+        origin in 0usize..4,
+    ) -> Io {
+        Io { done_ns, dev: DevId(dev), op: Op(op), bytes, queue_ns, device_ns, sector, flags, error, merges, tgid, comm, cgroup, ino, fs_dev, origin: Origin::ALL[origin] }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_io_comes_back_in_order_from_parquet_and_from_the_log(
+        rows in prop::collection::vec(any_io(), 1..150), segment_rows in 1usize..100, finish: bool
+    ) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = tmp.path().join("r.iolens");
+        let mut w = RecordingWriter::create(&dir, meta(), small_segments(segment_rows)).expect("creates");
+        for chunk in rows.chunks(7) {
+            w.push_ios(chunk).expect("pushes");
+        }
+        if finish {
+            w.finish(0, RecorderCost::default()).expect("finishes");
+        } else {
+            w.tick(1).expect("ticks");
+        }
+        let (back, damage) = read(&Recording::open(&dir).expect("opens"));
+        // i64::MAX is outside of every half-open range.
+        let mut expected: Vec<Io> = rows.into_iter().filter(|r| r.done_ns < i64::MAX).collect();
+        prop_assert!(back.is_sorted_by_key(|io| io.done_ns));
+        let key = |io: &Io| format!("{io:?}");
+        let mut back = back;
+        back.sort_by_key(key);
+        expected.sort_by_key(key);
+        prop_assert_eq!(back, expected);
+        prop_assert!(damage.is_empty());
+    }
+
+    #[test]
+    fn a_range_gives_what_lies_in_it(from in -100i64..400, length in 0i64..500, segment_rows in 1usize..200) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = tmp.path().join("r.iolens");
+        record(&dir, 300, small_segments(segment_rows));
+        let range = from * 10_000..(from + length) * 10_000;
+        let mut back = Vec::new();
+        for batch in Recording::open(&dir).expect("opens").ios(range.clone(), IoColumns::ALL) {
+            back.extend(batch.expect("reads"));
+        }
+        prop_assert_eq!(back, ios(0..300).into_iter().filter(|io| range.contains(&io.done_ns)).collect::<Vec<_>>());
+    }
+}
+
+fn sample(at_ns: i64, reads: u64) -> CounterSample {
+    let read = ClassCounters { ios: reads, ..ClassCounters::default() };
+    let counters = DiskCounters {
+        read,
+        in_flight: u64::MAX,
+        discard: reads.is_multiple_of(2).then_some(read),
+        flush: reads.is_multiple_of(3).then_some(FlushCounters { ios: reads, ticks_ms: 5 }),
+        ..DiskCounters::default()
+    };
+    CounterSample { at_ns, dev: DevId::new(8, 0), counters }
+}
+
+#[test]
+fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let lost = Lost {
+        from_ns: 15,
+        to_ns: 25_000,
+        dev: Some(DevId::new(8, 0)),
+        class: Some(crate::model::Class::Write),
+        reason: LossReason::RingFull,
+        ios: Some(3),
+        bytes: None,
+        merges: None,
+    };
+    let mut all: Vec<Observation> = ios(0..20).into_iter().map(Observation::Io).collect();
+    all.extend((0..9).map(|i| Observation::Counters(sample(i * 21_000 + 7, i as u64))));
+    all.push(Observation::Lost(lost));
+    all.push(Observation::Mark(Mark { at_ns: 33_333, kind: "phase".into(), text: "naïve \\x41 \u{1b}[31m".into() }));
+    all.sort_by_key(Observation::at_ns);
+    let mut w = RecordingWriter::create(&dir, meta(), small_segments(6)).expect("creates");
+    all.iter().for_each(|o| w.push(o).expect("pushes"));
+    assert_eq!(w.status().ios_lost, 3);
+    w.finish(300_000, RecorderCost::default()).expect("finishes");
+    let r = Recording::open(&dir).expect("opens");
+    let back: Vec<Observation> = r.observations(0..i64::MAX).collect::<Result<_, _>>().expect("reads");
+    assert_eq!(back, all);
+    assert_eq!(r.end_ns(), 300_000);
+    assert!(r.warnings().is_empty(), "{:?}", r.warnings());
+}
+
+#[test]
+fn a_finished_recording_holds_no_log_and_its_description() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    record(&dir, 1000, WriterOptions::default());
+    assert!(!dir.join("wal").exists());
+    let r = Recording::open(&dir).expect("opens");
+    assert_eq!((r.meta().host.as_deref(), r.meta().end_ns, r.ios_stored()), (Some("test"), Some(10_000_000), 1000));
+}
+
+#[test]
+fn columns_that_nobody_asked_for_come_back_unknown() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    record(&dir, 10, WriterOptions::default());
+    let r = Recording::open(&dir).expect("opens");
+    let batch = r.ios(0..i64::MAX, IoColumns::QUEUE | IoColumns::COMM).next().expect("a batch").expect("reads");
+    let (got, full) = (batch[3], io(3));
+    assert_eq!((got.queue_ns, got.comm, got.dev, got.bytes), (full.queue_ns, full.comm, full.dev, full.bytes));
+    assert_eq!((got.sector, got.tgid, got.ino), (None, None, None));
+}
+
+#[test]
+fn an_existing_directory_and_a_tiny_limit_are_refused_and_leave_nothing() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let tiny = WriterOptions { keep_bytes: Some(1 << 20), ..WriterOptions::default() };
+    let e = RecordingWriter::create(&dir, meta(), tiny).expect_err("too small");
+    assert!(matches!(e, StoreError::KeepTooSmall { .. }), "{e}");
+    assert!(!dir.exists());
+    std::fs::create_dir(&dir).expect("a directory");
+    let e = RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect_err("exists");
+    assert!(matches!(e, StoreError::Exists { .. }), "{e}");
+    assert_eq!(std::fs::read_dir(&dir).expect("reads").count(), 0);
+    let nowhere = tmp.path().join("no/such/r.iolens");
+    RecordingWriter::create(&nowhere, meta(), WriterOptions::default()).expect_err("no parent");
+}
+
+#[test]
+fn a_path_that_is_no_recording_says_so() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    for (path, why) in [("nothing", "nothing at this path"), ("file", "is a file"), ("dir", "no meta.json")] {
+        let path = tmp.path().join(path);
+        match why {
+            "is a file" => std::fs::write(&path, "x").expect("writes"),
+            "no meta.json" => std::fs::create_dir(&path).expect("creates"),
+            _ => {}
+        }
+        let e = Recording::open(&path).expect_err("no recording").to_string();
+        assert!(e.contains(why) && !e.contains('\n'), "{e}");
+    }
+}

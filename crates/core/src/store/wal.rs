@@ -1,0 +1,315 @@
+//! The write-ahead log: what is not in a closed Parquet file yet. One file per active segment, made of [frames].
+//!
+//! ```text
+//! file   = "IOLENSWL" version:u16 table:u16 segment:u32 crc32(of these 16 bytes):u32  frame*
+//! frame  = "iofr" payload_bytes:u32 rows:u32 crc32(payload):u32 min_time:i64 max_time:i64
+//!          crc32(of these 32 bytes):u32  payload
+//! ```
+//! Little endian throughout. `wal/io-000007.wal` holds the rows of `io/000007.parquet`: once that file is there the
+//! log is void, so a crash between the rename and the removal duplicates nothing.
+//!
+//! [frames]: super::frame
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::frame::{FrameEncoder, MAX_FRAME_ROWS};
+use super::row::Row;
+use super::schema::Table;
+
+const FILE_MAGIC: &[u8; 8] = b"IOLENSWL";
+const FRAME_MAGIC: &[u8; 4] = b"iofr";
+pub(crate) const FILE_HEADER: usize = 20;
+pub(crate) const FRAME_HEADER: usize = 36;
+/// Version of the log's layout, apart from the recording's: a log outlives a crash, not an upgrade of the format.
+pub(crate) const WAL_VERSION: u16 = 1;
+/// A longer payload is damage: the writer's frames stay far below.
+const MAX_PAYLOAD: usize = 64 << 20;
+/// Rows of a log: twice what a segment may hold. More is no log of ours, and would take memory without bound.
+const MAX_LOG_ROWS: usize = 2 << 20;
+
+/// A frame without its header: some rows of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub rows: u32,
+    /// Smallest and largest time of the rows.
+    pub min: i64,
+    pub max: i64,
+    pub payload: Vec<u8>,
+}
+
+/// Encodes `rows` (not empty) into a frame, header included, replacing what `out` holds.
+pub(crate) fn encode_frame<R: Row>(rows: &[R], encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> (i64, i64) {
+    debug_assert!(!rows.is_empty() && rows.len() <= MAX_FRAME_ROWS);
+    encoder.start();
+    R::encode(rows, encoder);
+    let min = rows.iter().map(Row::time).min().unwrap_or(0);
+    let max = rows.iter().map(Row::time).max().unwrap_or(0);
+    out.clear();
+    out.resize(FRAME_HEADER, 0);
+    encoder.finish(out);
+    let (header, payload) = out.split_at_mut(FRAME_HEADER);
+    header[0..4].copy_from_slice(FRAME_MAGIC);
+    header[4..8].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    header[8..12].copy_from_slice(&(rows.len() as u32).to_le_bytes());
+    header[12..16].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
+    header[16..24].copy_from_slice(&min.to_le_bytes());
+    header[24..32].copy_from_slice(&max.to_le_bytes());
+    let crc = crc32fast::hash(&header[..32]);
+    header[32..36].copy_from_slice(&crc.to_le_bytes());
+    (min, max)
+}
+
+/// Name of the log of one segment.
+pub(crate) fn file_name(table: Table, segment: u32) -> String {
+    format!("{}-{segment:06}.wal", table.name())
+}
+
+/// Table and segment that a log's name says, if it is a log's name.
+pub(crate) fn parse_name(name: &str) -> Option<(Table, u32)> {
+    let (table, number) = name.strip_suffix(".wal")?.rsplit_once('-')?;
+    Some((Table::from_name(table)?, number.parse().ok()?))
+}
+
+/// The log of the active segment, open for appending.
+#[derive(Debug)]
+pub(crate) struct WalFile {
+    file: File,
+    pub path: PathBuf,
+    /// Bytes of complete frames, header included.
+    pub len: u64,
+    /// Whether something was appended since the last sync.
+    pub dirty: bool,
+}
+
+impl WalFile {
+    /// Creates the log of `segment` of `table` in `dir`. Nothing stays behind if that fails.
+    pub fn create(dir: &Path, table: Table, segment: u32) -> io::Result<WalFile> {
+        let path = dir.join(file_name(table, segment));
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let mut wal = WalFile { file, path, len: 0, dirty: false };
+        wal.append(&file_header(table, segment)).inspect_err(|_| drop(std::fs::remove_file(&wal.path)))?;
+        Ok(wal)
+    }
+
+    /// Appends a frame whole, or not at all: what a full disk took of it is cut off again.
+    pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Err(e) = self.file.write_all(bytes) {
+            // If even this fails the reader finds a torn frame, which costs nothing that was not lost already.
+            let _ = self.file.set_len(self.len);
+            let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.len));
+            return Err(e);
+        }
+        self.len += bytes.len() as u64;
+        self.dirty = true;
+        Ok(())
+    }
+
+    /// Makes what was appended survive a power loss.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.dirty = false;
+        Ok(())
+    }
+}
+
+fn file_header(table: Table, segment: u32) -> [u8; FILE_HEADER] {
+    let mut header = [0; FILE_HEADER];
+    header[0..8].copy_from_slice(FILE_MAGIC);
+    header[8..10].copy_from_slice(&WAL_VERSION.to_le_bytes());
+    header[10..12].copy_from_slice(&(table as u16).to_le_bytes());
+    header[12..16].copy_from_slice(&segment.to_le_bytes());
+    let crc = crc32fast::hash(&header[..16]);
+    header[16..20].copy_from_slice(&crc.to_le_bytes());
+    header
+}
+
+/// A stretch of a log that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WalDamage {
+    pub offset: usize,
+    pub bytes: usize,
+    /// Rows and their first and last time, if the frame's header is whole.
+    pub known: Option<(u32, i64, i64)>,
+    /// How many good frames come before it.
+    pub after_frames: usize,
+}
+
+/// What a log holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct WalContents {
+    /// Table and segment of a whole header; damage there is no loss, as the file's name says the same.
+    pub header: Option<(Table, u32)>,
+    pub frames: Vec<Frame>,
+    /// Rows of all frames.
+    pub rows: usize,
+    pub damage: Vec<WalDamage>,
+    /// An unfinished write at the end: where it starts, and how many bytes there are.
+    pub torn: Option<(usize, usize)>,
+}
+
+/// A log of a later layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NewerWal(pub u16);
+
+/// Reads a log whatever state it is in: a damaged frame costs that frame, an unfinished one at the end nothing.
+pub(crate) fn scan(bytes: &[u8]) -> Result<WalContents, NewerWal> {
+    let mut out = WalContents::default();
+    if bytes.len() < FILE_HEADER {
+        out.torn = Some((0, bytes.len()));
+        return Ok(out);
+    }
+    out.header = parse_file_header(bytes)?;
+    let mut at = FILE_HEADER;
+    while at < bytes.len() {
+        let rest = &bytes[at..];
+        if rest.len() < FRAME_HEADER {
+            out.torn = Some((at, rest.len()));
+            break;
+        }
+        at += match FrameHeader::parse(rest) {
+            Some(header) => match take_frame(&mut out, at, rest, header) {
+                Some(used) => used,
+                None => break,
+            },
+            None => {
+                let skip = next_header(rest);
+                out.damage.push(WalDamage { offset: at, bytes: skip, known: None, after_frames: out.frames.len() });
+                skip
+            }
+        };
+    }
+    Ok(out)
+}
+
+fn parse_file_header(bytes: &[u8]) -> Result<Option<(Table, u32)>, NewerWal> {
+    if bytes[..8] != *FILE_MAGIC || crc32fast::hash(&bytes[..16]) != u32_at(bytes, 16) {
+        return Ok(None);
+    }
+    let version = u16::from_le_bytes([bytes[8], bytes[9]]);
+    if version > WAL_VERSION {
+        return Err(NewerWal(version));
+    }
+    let table = Table::from_code(u16::from_le_bytes([bytes[10], bytes[11]]));
+    Ok(table.map(|t| (t, u32_at(bytes, 12))))
+}
+
+/// Takes the frame at the start of `rest`; its length, or `None` if it is torn.
+fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> Option<usize> {
+    let end = FRAME_HEADER + h.payload;
+    let Some(payload) = rest.get(FRAME_HEADER..end) else {
+        out.torn = Some((at, rest.len()));
+        return None;
+    };
+    let fits = out.rows + h.rows as usize <= MAX_LOG_ROWS;
+    if fits && crc32fast::hash(payload) == h.crc {
+        out.rows += h.rows as usize;
+        out.frames.push(Frame { rows: h.rows, min: h.min, max: h.max, payload: payload.to_vec() });
+    } else {
+        let known = Some((h.rows, h.min, h.max));
+        out.damage.push(WalDamage { offset: at, bytes: end, known, after_frames: out.frames.len() });
+    }
+    Some(end)
+}
+
+/// Distance to the next whole frame header in `rest`, or to its end.
+fn next_header(rest: &[u8]) -> usize {
+    let candidates = 1..rest.len().saturating_sub(FRAME_HEADER - 1);
+    candidates.into_iter().find(|i| FrameHeader::parse(&rest[*i..]).is_some()).unwrap_or(rest.len())
+}
+
+struct FrameHeader {
+    payload: usize,
+    rows: u32,
+    crc: u32,
+    min: i64,
+    max: i64,
+}
+
+impl FrameHeader {
+    /// `bytes` holds at least a header's length.
+    fn parse(bytes: &[u8]) -> Option<FrameHeader> {
+        if bytes[..4] != *FRAME_MAGIC || crc32fast::hash(&bytes[..32]) != u32_at(bytes, 32) {
+            return None;
+        }
+        let header = FrameHeader {
+            payload: u32_at(bytes, 4) as usize,
+            rows: u32_at(bytes, 8),
+            crc: u32_at(bytes, 12),
+            min: i64_at(bytes, 16),
+            max: i64_at(bytes, 24),
+        };
+        let sane = header.payload <= MAX_PAYLOAD && (1..=MAX_FRAME_ROWS as u32).contains(&header.rows);
+        sane.then_some(header)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> i64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    i64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Mark;
+
+    /// A log of `n` frames with one mark each, and the offsets at which its frames end.
+    fn log(n: i64) -> (Vec<u8>, Vec<usize>) {
+        let mut bytes = file_header(Table::Marks, 3).to_vec();
+        let mut ends = Vec::new();
+        let mut frame = Vec::new();
+        for i in 0..n {
+            let mark = Mark { at_ns: i * 10, kind: "phase".into(), text: format!("number {i}") };
+            encode_frame(&[mark], &mut FrameEncoder::default(), &mut frame);
+            bytes.extend_from_slice(&frame);
+            ends.push(bytes.len());
+        }
+        (bytes, ends)
+    }
+
+    #[test]
+    fn a_log_torn_at_any_byte_keeps_every_frame_before_it() {
+        let (bytes, ends) = log(5);
+        for cut in 0..=bytes.len() {
+            let read = scan(&bytes[..cut]).expect("version 1");
+            assert_eq!(read.frames.len(), ends.iter().filter(|e| **e <= cut).count(), "cut at {cut}");
+            assert!(read.damage.is_empty(), "a torn end is no damage (cut at {cut})");
+            let whole = cut == FILE_HEADER || ends.contains(&cut);
+            assert_eq!(read.torn.is_none(), whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_costs_at_most_one_frame_and_is_noticed() {
+        let (bytes, _) = log(4);
+        let clean = scan(&bytes).expect("version 1");
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            let read = scan(&bad).expect("version 1");
+            let lost = clean.frames.len() - read.frames.len();
+            assert!(read.frames.iter().all(|f| clean.frames.contains(f)), "bit {bit}: a wrong frame");
+            if bit / 8 < FILE_HEADER {
+                assert!(read.header.is_none() && lost == 0, "bit {bit}");
+            } else {
+                assert!(lost == 1 && (read.damage.len() == 1 || read.torn.is_some()), "bit {bit}: {lost} frames lost");
+            }
+        }
+    }
+
+    #[test]
+    fn names_say_table_and_segment() {
+        assert_eq!(parse_name(&file_name(Table::Counters, 12)), Some((Table::Counters, 12)));
+        assert_eq!(parse_name("io-x.wal"), None);
+        assert_eq!(parse_name("io-000001.parquet"), None);
+    }
+}

@@ -1,0 +1,466 @@
+//! Writing a recording: rows become frames in the log, full segments become Parquet files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::disk;
+use super::error::StoreError;
+use super::frame::FrameEncoder;
+use super::meta_file;
+use super::parquet_write;
+use super::repeats::Repeats;
+use super::retention::{Limits, Shelf};
+use super::row::Row;
+use super::schema::Table;
+use super::segment::{self, Closed, Segment};
+use super::tally::Tally;
+use super::wal::{self, WalFile};
+use crate::model::{CounterSample, Device, Io, Lost, Mark, Observation, RecorderCost, RecordingMeta};
+
+/// How a recording is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Hard cap of the recording's size in bytes, log and active segment included; at least [`WriterOptions::MIN_KEEP`].
+    /// The oldest segments make room. `None`: grows until the disk is full.
+    pub keep_bytes: Option<u64>,
+    /// Everything older than this survives a power loss, in nanoseconds.
+    pub sync_interval_ns: i64,
+    /// I/Os per Parquet file; at most [`WriterOptions::MAX_SEGMENT_ROWS`].
+    pub segment_rows: usize,
+    /// A segment this old is closed if it has [`WriterOptions::segment_min_rows`], in nanoseconds.
+    pub segment_age_ns: i64,
+    /// Rows that make closing a segment by age worth a file.
+    pub segment_min_rows: usize,
+    /// A segment this old is closed however few rows it has, in nanoseconds.
+    pub segment_max_age_ns: i64,
+}
+
+impl WriterOptions {
+    /// Smallest [`WriterOptions::keep_bytes`]: the log, a segment and the description of the devices side by side.
+    pub const MIN_KEEP: u64 = 4 << 20;
+    /// Largest [`WriterOptions::segment_rows`]; larger ones are taken as this.
+    pub const MAX_SEGMENT_ROWS: usize = 1 << 20;
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        WriterOptions {
+            keep_bytes: None,
+            sync_interval_ns: 5_000_000_000,
+            segment_rows: 256 << 10,
+            segment_age_ns: 60_000_000_000,
+            segment_min_rows: 4096,
+            segment_max_age_ns: 3_600_000_000_000,
+        }
+    }
+}
+
+/// How a recording that is being written is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterStatus {
+    /// What the recording takes of the disk, in bytes, rounded up to whole blocks.
+    pub disk_bytes: u64,
+    /// I/Os handed to the log.
+    pub ios_written: u64,
+    /// I/Os known to be missing: those that found no room, and those of every [`Observation::Lost`] pushed.
+    pub ios_lost: u64,
+    /// I/Os that the size limit removed again.
+    pub ios_removed: u64,
+    /// The disk is full now: I/Os are counted, not written.
+    pub full: bool,
+}
+
+/// What a finished recording amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordingSummary {
+    /// I/Os in the recording.
+    pub ios: u64,
+    /// I/Os known to be missing.
+    pub ios_lost: u64,
+    /// I/Os that the size limit removed.
+    pub ios_removed: u64,
+    /// Bytes of all its files.
+    pub disk_bytes: u64,
+    /// The disk was full at the end: the last rows are in the log (readable, but not as Parquet) or counted as lost.
+    pub full: bool,
+}
+
+/// Writes one recording. Everything happens in the caller's thread: see [`RecordingWriter::tick`].
+#[derive(Debug)]
+pub struct RecordingWriter {
+    dir: PathBuf,
+    wal_dir: PathBuf,
+    meta: RecordingMeta,
+    options: WriterOptions,
+    limits: Limits,
+    /// Rows that are in no frame yet.
+    ios: Vec<Io>,
+    counters: Vec<CounterSample>,
+    lost: Vec<Lost>,
+    marks: Vec<Mark>,
+    repeats: Repeats,
+    segments: [Segment; 4],
+    shelf: Shelf,
+    encoder: FrameEncoder,
+    buffer: Vec<u8>,
+    now_ns: i64,
+    synced_ns: i64,
+    /// When room was last looked for on a full disk.
+    full_since_try_ns: Option<i64>,
+    unwritten: Tally,
+    ios_written: u64,
+    ios_lost: u64,
+}
+
+/// How often a full disk is tried again.
+const RETRY_NS: i64 = 1_000_000_000;
+/// Kept free inside the recording, so that the end can be written on a full disk.
+const RESERVE: usize = 64 << 10;
+/// Marks kept for later while the disk is full.
+const MARKS_WAITING: usize = 1024;
+
+impl RecordingWriter {
+    /// Creates the directory `dir` and its first files. If that fails, nothing of it stays.
+    pub fn create(dir: &Path, meta: RecordingMeta, options: WriterOptions) -> Result<RecordingWriter, StoreError> {
+        if let Some(keep) = options.keep_bytes.filter(|k| *k < WriterOptions::MIN_KEEP) {
+            return Err(StoreError::KeepTooSmall { keep, least: WriterOptions::MIN_KEEP });
+        }
+        fs::create_dir(dir).map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: dir.to_owned() },
+            _ => StoreError::io(dir, "create", e),
+        })?;
+        let created = Self::lay_out(dir, &meta);
+        let meta_bytes = created.inspect_err(|_| drop(fs::remove_dir_all(dir)))?;
+        let limits = Limits::new(&options);
+        let shelf = Shelf::new(options.keep_bytes, meta_bytes, RESERVE as u64);
+        if let Err(e) = shelf.fits(limits.largest_file) {
+            let _ = fs::remove_dir_all(dir);
+            return Err(e);
+        }
+        Ok(RecordingWriter {
+            dir: dir.to_owned(),
+            wal_dir: dir.join("wal"),
+            meta,
+            options,
+            limits,
+            ios: Vec::new(),
+            counters: Vec::new(),
+            lost: Vec::new(),
+            marks: Vec::new(),
+            repeats: Repeats::default(),
+            segments: Table::ALL.map(|t| Segment::new(t, 1)),
+            shelf,
+            encoder: FrameEncoder::default(),
+            buffer: Vec::new(),
+            now_ns: 0,
+            synced_ns: 0,
+            full_since_try_ns: None,
+            unwritten: Tally::default(),
+            ios_written: 0,
+            ios_lost: 0,
+        })
+    }
+
+    fn lay_out(dir: &Path, meta: &RecordingMeta) -> Result<u64, StoreError> {
+        let wal_dir = dir.join("wal");
+        fs::create_dir(&wal_dir).map_err(|e| StoreError::io(&wal_dir, "create", e))?;
+        let reserve = wal_dir.join("reserve");
+        disk::write_atomically(&reserve, &vec![0; RESERVE]).map_err(|e| StoreError::io(&reserve, "write", e))?;
+        let bytes = meta_file::write(dir, meta)?;
+        let parent = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // A parent that cannot be opened for reading still holds the new name; only a power loss could tell.
+        let _ = disk::sync_dir(parent);
+        Ok(bytes)
+    }
+
+    /// Adds completed I/Os, best in order of completion. The hot path: no system call until a frame is full.
+    pub fn push_ios(&mut self, ios: &[Io]) -> Result<(), StoreError> {
+        let mut rest = ios;
+        while !rest.is_empty() {
+            if self.full_since_try_ns.is_some() {
+                self.count_unwritten(rest);
+                return Ok(());
+            }
+            let (now, later) = rest.split_at(rest.len().min(self.limits.frame_rows - self.ios.len()));
+            self.ios.extend_from_slice(now);
+            rest = later;
+            if self.ios.len() == self.limits.frame_rows {
+                self.flush_ios()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds any observation. Counters that repeat the device's last ones are left out, but for the last of a run.
+    pub fn push(&mut self, o: &Observation) -> Result<(), StoreError> {
+        match o {
+            Observation::Io(io) => return self.push_ios(std::slice::from_ref(io)),
+            Observation::Counters(sample) => self.repeats.push(sample, &mut self.counters),
+            Observation::Lost(lost) => {
+                if lost.reason.is_loss() {
+                    self.ios_lost += lost.ios.unwrap_or(0).max(0) as u64;
+                }
+                self.lost.push(*lost);
+            }
+            Observation::Mark(mark) => self.marks.push(mark.clone()),
+        }
+        let waiting = self.counters.len().max(self.lost.len()).max(self.marks.len());
+        if waiting >= self.limits.frame_rows { self.flush_rest() } else { Ok(()) }
+    }
+
+    /// Hands what was pushed to the system, so that a killed process loses nothing older; syncs, closes segments and
+    /// looks for room when it is time. To be called at least every 200 ms, with the time since the recording's start.
+    pub fn tick(&mut self, now_ns: i64) -> Result<(), StoreError> {
+        self.now_ns = now_ns;
+        if let Some(tried) = self.full_since_try_ns {
+            if now_ns.saturating_sub(tried) < RETRY_NS {
+                return Ok(());
+            }
+            self.resume()?;
+        }
+        self.flush_ios()?;
+        self.flush_rest()?;
+        if now_ns.saturating_sub(self.synced_ns) >= self.options.sync_interval_ns {
+            self.synced_ns = now_ns;
+            self.sync()?;
+        }
+        for table in Table::ALL {
+            let s = &self.segments[table as usize - 1];
+            let age = now_ns.saturating_sub(s.opened_ns);
+            let worth = age >= self.options.segment_age_ns && s.rows >= self.options.segment_min_rows;
+            if !s.frames.is_empty() && (worth || age >= self.options.segment_max_age_ns) {
+                let closed = self.close_segment(table);
+                self.tolerate_full(closed)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The description of the recording; call [`RecordingWriter::write_meta`] after changing it.
+    pub fn meta_mut(&mut self) -> &mut RecordingMeta {
+        &mut self.meta
+    }
+
+    /// Replaces the list of devices and writes the description.
+    pub fn set_devices(&mut self, devices: Vec<Device>) -> Result<(), StoreError> {
+        self.meta.devices = devices;
+        self.write_meta()
+    }
+
+    /// Writes `meta.json` anew. A full disk keeps the old one and is no error.
+    pub fn write_meta(&mut self) -> Result<(), StoreError> {
+        self.shelf.meta_bytes = self.shelf.meta_bytes.max(meta_file::encode(&self.meta).len() as u64);
+        let room = self.make_room(0);
+        let written =
+            room.and_then(|()| meta_file::write(&self.dir, &self.meta)).map(|bytes| self.shelf.meta_bytes = bytes);
+        self.tolerate_full(written)
+    }
+
+    /// How it is doing.
+    pub fn status(&self) -> WriterStatus {
+        WriterStatus {
+            disk_bytes: self.disk_bytes(),
+            ios_written: self.ios_written,
+            ios_lost: self.ios_lost,
+            ios_removed: self.shelf.ios_removed,
+            full: self.full_since_try_ns.is_some(),
+        }
+    }
+
+    /// Closes everything and writes the end and the recorder's own cost into `meta.json`.
+    pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary, StoreError> {
+        self.now_ns = end_ns;
+        self.remove_reserve();
+        self.repeats.finish(&mut self.counters);
+        self.resume()?;
+        self.flush_ios()?;
+        self.flush_rest()?;
+        for table in Table::ALL {
+            let closed = self.close_segment(table);
+            self.tolerate_full(closed)?;
+        }
+        // Closing may have removed old segments, which is a loss to be told.
+        self.flush_rest()?;
+        let closed = self.close_segment(Table::Lost);
+        self.tolerate_full(closed)?;
+        self.meta.end_ns = Some(end_ns);
+        self.meta.cost = cost;
+        self.write_meta()?;
+        let full = self.full_since_try_ns.is_some() || self.segments.iter().any(|s| s.wal.is_some());
+        if !full {
+            fs::remove_dir(&self.wal_dir).map_err(|e| StoreError::io(&self.wal_dir, "remove", e))?;
+        }
+        let synced = disk::sync_dir(&self.dir);
+        synced.map_err(|e| StoreError::io(&self.dir, "sync", e))?;
+        Ok(RecordingSummary {
+            ios: self.ios_written - self.shelf.ios_removed,
+            ios_lost: self.ios_lost,
+            ios_removed: self.shelf.ios_removed,
+            disk_bytes: disk::bytes_below(&self.dir),
+            full,
+        })
+    }
+
+    fn flush_ios(&mut self) -> Result<(), StoreError> {
+        if self.ios.is_empty() {
+            return Ok(());
+        }
+        let mut rows = std::mem::take(&mut self.ios);
+        match self.write_frame(&rows) {
+            Ok(()) => {
+                self.ios_written += rows.len() as u64;
+                self.segments[Table::Io as usize - 1].totals.add_ios(&rows);
+            }
+            Err(e) => {
+                self.count_unwritten(&rows);
+                self.tolerate_full(Err(e))?;
+            }
+        }
+        rows.clear();
+        self.ios = rows;
+        self.close_if_large(Table::Io)
+    }
+
+    fn flush_rest(&mut self) -> Result<(), StoreError> {
+        // Counters that find no room leave a longer interval between samples, which is what happened.
+        let counters = std::mem::take(&mut self.counters);
+        let (_, written) = self.write_rows(&counters);
+        self.tolerate_full(written)?;
+        let lost = std::mem::take(&mut self.lost);
+        let (n, written) = self.write_rows(&lost);
+        self.segments[Table::Lost as usize - 1].totals.add_removed(&lost[..n]);
+        lost[n..].iter().for_each(|l| self.unwritten.add(l));
+        self.tolerate_full(written)?;
+        let mut marks = std::mem::take(&mut self.marks);
+        let (n, written) = self.write_rows(&marks);
+        marks.drain(..n);
+        marks.truncate(MARKS_WAITING);
+        self.marks = marks;
+        self.tolerate_full(written)?;
+        [Table::Counters, Table::Lost, Table::Marks].into_iter().try_for_each(|t| self.close_if_large(t))
+    }
+
+    /// Writes `rows` in frames; how many of them were written before something went wrong.
+    fn write_rows<R: Row>(&mut self, rows: &[R]) -> (usize, Result<(), StoreError>) {
+        let mut done = 0;
+        for chunk in rows.chunks(self.limits.frame_rows) {
+            if let Err(e) = self.write_frame(chunk) {
+                return (done, Err(e));
+            }
+            done += chunk.len();
+        }
+        (done, Ok(()))
+    }
+
+    fn write_frame<R: Row>(&mut self, rows: &[R]) -> Result<(), StoreError> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let times = wal::encode_frame(rows, &mut self.encoder, &mut buffer);
+        let written = self.append(R::TABLE, &buffer, rows.len(), times);
+        self.buffer = buffer;
+        written
+    }
+
+    fn append(&mut self, table: Table, frame: &[u8], rows: usize, times: (i64, i64)) -> Result<(), StoreError> {
+        self.make_room(frame.len() as u64)?;
+        let segment = &mut self.segments[table as usize - 1];
+        let appended = segment.append(&self.wal_dir, frame, rows, times, self.now_ns);
+        appended.map_err(|e| StoreError::io(&self.wal_dir, "write to", e))
+    }
+
+    fn close_if_large(&mut self, table: Table) -> Result<(), StoreError> {
+        let s = &self.segments[table as usize - 1];
+        let rows = if table == Table::Io {
+            self.options.segment_rows.min(WriterOptions::MAX_SEGMENT_ROWS)
+        } else {
+            self.limits.other_rows
+        };
+        if s.rows < rows && s.wal_bytes() < self.limits.wal_bytes(table) {
+            return Ok(());
+        }
+        let closed = self.close_segment(table);
+        self.tolerate_full(closed)
+    }
+
+    /// Turns the active segment into a Parquet file, after which its log is void.
+    fn close_segment(&mut self, table: Table) -> Result<(), StoreError> {
+        let s = &self.segments[table as usize - 1];
+        if s.frames.is_empty() {
+            return Ok(());
+        }
+        let dir = self.dir.join(table.name());
+        let path = dir.join(segment::file_name(s.number));
+        let bytes = parquet_write::encode_file(table, &s.frames).map_err(|e| StoreError::Damaged {
+            path: path.clone(),
+            what: format!("cannot be encoded: {e}; please report this"),
+        })?;
+        self.make_room(bytes.len() as u64)?;
+        if !dir.exists() {
+            fs::create_dir(&dir).map_err(|e| StoreError::io(&dir, "create", e))?;
+            disk::sync_dir(&self.dir).map_err(|e| StoreError::io(&self.dir, "sync", e))?;
+        }
+        disk::write_atomically(&path, &bytes).map_err(|e| StoreError::io(&path, "write", e))?;
+        let number = self.segments[table as usize - 1].number;
+        let old = std::mem::replace(&mut self.segments[table as usize - 1], Segment::new(table, number + 1));
+        let (min, max, totals) = (old.min, old.max, old.totals);
+        self.shelf.put(table, Closed { path, bytes: bytes.len() as u64, min, max, totals });
+        if let Some(wal) = old.wal {
+            fs::remove_file(&wal.path).map_err(|e| StoreError::io(&wal.path, "remove", e))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest segments until `extra` more bytes fit under the limit.
+    fn make_room(&mut self, extra: u64) -> Result<(), StoreError> {
+        let active = self.active_bytes();
+        let active_io_from = self.segments[Table::Io as usize - 1].min;
+        let removed = self.shelf.make_room(&self.dir, active, extra, active_io_from)?;
+        self.lost.extend(removed);
+        Ok(())
+    }
+
+    fn active_bytes(&self) -> u64 {
+        self.segments.iter().map(|s| disk::allocated(s.wal_bytes())).sum()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.shelf.used(self.active_bytes())
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        // An idle recorder must not wake the disk: syncing even an unchanged file can flush its cache.
+        let mut logs = self.segments.iter_mut().filter_map(|s| s.wal.as_mut()).filter(|w| w.dirty).peekable();
+        if logs.peek().is_none() {
+            return Ok(());
+        }
+        let synced = logs.try_for_each(WalFile::sync).and_then(|()| disk::sync_dir(&self.wal_dir));
+        self.tolerate_full(synced.map_err(|e| StoreError::io(&self.wal_dir, "sync", e)))
+    }
+
+    /// A full disk is a state, not an end.
+    fn tolerate_full(&mut self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+        match result {
+            Err(e) if e.is_no_space() => {
+                self.full_since_try_ns = Some(self.now_ns);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn count_unwritten(&mut self, ios: &[Io]) {
+        self.ios_lost += ios.len() as u64;
+        self.unwritten.add_ios(ios);
+    }
+
+    /// Tries whether there is room again, by writing down what was lost for want of it.
+    fn resume(&mut self) -> Result<(), StoreError> {
+        self.full_since_try_ns = None;
+        self.lost.extend(self.unwritten.take());
+        self.flush_rest()
+    }
+
+    fn remove_reserve(&mut self) {
+        let _ = fs::remove_file(self.wal_dir.join("reserve"));
+        self.shelf.reserve = 0;
+    }
+}

@@ -1,0 +1,204 @@
+//! Published and measured tables (`fixtures/golden`) fed back in give the numbers that are known to follow from them.
+
+use iolens_core::analysis::bursts::{BurstRule, Limit, LimitSource, find, sampled_view_of};
+use iolens_core::analysis::cells::Series;
+use iolens_core::analysis::envelope::{max_aligned, max_sliding, token_bucket_depth};
+use iolens_core::analysis::periodicity::{self, Verdict};
+use iolens_core::analysis::starvation::slot_contrast;
+
+/// The rows of a golden table, as numbers.
+fn table(name: &str) -> Vec<Vec<f64>> {
+    let path = format!("{}/../../fixtures/golden/{name}.csv", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    text.lines().skip(1).map(|l| l.split(',').map(|v| v.parse().unwrap_or(f64::NAN)).collect()).collect()
+}
+
+const KIB: f64 = 1024.0;
+
+/// Writes of the published 10 Hz table.
+fn writes_10hz() -> Series {
+    let rows = table("seed3_agg_10hz");
+    Series {
+        from_ns: 153_000_000_000,
+        dt_ns: 100_000_000,
+        bytes: rows.iter().map(|r| (r[5] * 0.1 * KIB).round() as u64).collect(),
+        ios: rows.iter().map(|r| (r[4] * 0.1).round() as u64).collect(),
+    }
+}
+
+fn limit(bytes_per_s: f64) -> Limit {
+    Limit { bytes_per_s, source: LimitSource::Link }
+}
+
+fn near(got: f64, expected: f64, half_a_digit: f64) {
+    assert!((got - expected).abs() <= half_a_digit, "got {got}, expected {expected}");
+}
+
+#[test]
+fn the_published_burst_has_its_known_size() {
+    let series = writes_10hz();
+    let found = find(&series, &limit(2.4e9), &BurstRule::default());
+    assert_eq!(found.len(), 1);
+    let b = &found[0];
+    // Peak slot 153.8.
+    assert_eq!(b.peak_at_ns + series.dt_ns, 153_800_000_000);
+    near(b.peak_bytes_per_s / KIB, 2_171_420.0, 0.5);
+    near(b.peak_bytes_per_s / 1e9, 2.2235, 5e-5);
+    near(b.percent_of_limit, 92.6, 0.05);
+    near(100.0 * b.peak_bytes_per_s / 3e9, 74.1, 0.05);
+    // Core: two slots, 406.8 MiB.
+    assert_eq!(b.core_ns, 200_000_000);
+    near(b.core_bytes as f64 / KIB, 416_518.0, 0.5);
+    near(b.core_bytes as f64 / 0.2 / 1e9, 2.1326, 5e-5);
+    // Extent at a tenth of 2.4 GB/s.
+    assert_eq!((b.from_ns, b.to_ns), (153_500_000_000, 153_900_000_000));
+    near(b.bytes as f64 / KIB, 478_360.0, 0.5);
+    near(b.bytes as f64 / 0.4 / 1e9, 1.2246, 5e-5);
+    let all: u64 = series.bytes.iter().sum();
+    near(100.0 * b.bytes as f64 / all as f64, 97.5, 0.05);
+    // And at a tenth of 3 GB/s.
+    let wide = &find(&series, &limit(3e9), &BurstRule::default())[0];
+    assert_eq!((wide.from_ns, wide.to_ns), (153_500_000_000, 153_800_000_000));
+    near(wide.bytes as f64 / KIB, 449_680.5, 0.5);
+    assert!(b.above_baseline && !b.exceeds_limit && !b.censored);
+}
+
+#[test]
+fn the_whole_flush_and_the_core_in_the_one_second_sample() {
+    let s = writes_10hz();
+    let flush: u64 = s.bytes[5..10].iter().sum();
+    near(flush as f64 / KIB, 488_337.0, 0.5);
+    near(flush as f64 / 1e6, 500.1, 0.05);
+    assert_eq!(s.ios[5..10].iter().sum::<u64>(), 3917 + 1, "3918 writes");
+    near(flush as f64 / KIB / 3918.0, 124.6, 0.05);
+    near(s.bytes[10..12].iter().sum::<u64>() as f64 / KIB, 2404.0, 0.5);
+    let core: u64 = s.bytes[6..8].iter().sum();
+    near(100.0 * core as f64 / flush as f64, 85.3, 0.05);
+}
+
+#[test]
+fn the_envelope_is_the_published_one() {
+    let s = writes_10hz();
+    for row in table("seed3_write_envelope") {
+        let slots = (row[0] / 0.1).round() as usize;
+        let (most, first) = max_sliding(&s.bytes, slots);
+        near(most as f64 / KIB, row[1], 0.5);
+        near(most as f64 / KIB / row[0], row[2], 5.0);
+        near(most as f64 / row[0] / 1e9, row[3], 5e-5);
+        if slots < 10 {
+            near(s.at_ns(first) as f64 / 1e9 + 0.1, row[4], 1e-6);
+            near(s.at_ns(first + slots) as f64 / 1e9, row[5], 1e-6);
+        }
+        if row[6].is_finite() {
+            near(max_aligned(&s.bytes, slots, 0) as f64 / KIB / row[0], row[6], 5.0);
+        }
+    }
+    for (rate, megabytes) in [(500e6, 326.5), (1000e6, 226.5), (1500e6, 126.5), (2000e6, 26.5), (2400e6, 0.0)] {
+        near(token_bucket_depth(&s.bytes, 0.1, rate) / 1e6, megabytes, 0.05);
+    }
+}
+
+/// The fifteen published seconds at 10 Hz: the two seconds that were zoomed into as they were, the others spread evenly.
+fn fifteen_seconds() -> Series {
+    let zoomed = writes_10hz();
+    let mut bytes = Vec::new();
+    let mut ios = Vec::new();
+    for row in table("seed3_agg_1s") {
+        match row[0] as i64 {
+            154 => (bytes.extend(&zoomed.bytes[..10]), ios.extend(&zoomed.ios[..10])),
+            155 => (bytes.extend(&zoomed.bytes[10..]), ios.extend(&zoomed.ios[10..])),
+            _ => (
+                bytes.extend((0..10).map(|_| (row[5] * KIB / 10.0).round() as u64)),
+                ios.extend((0..10).map(|_| (row[4] / 10.0).round() as u64)),
+            ),
+        };
+    }
+    Series { from_ns: 145_000_000_000, dt_ns: 100_000_000, bytes, ios }
+}
+
+#[test]
+fn coarse_samples_hide_what_they_hide() {
+    let s = fifteen_seconds();
+    let burst = &find(&s, &limit(2.4e9), &BurstRule::default())[0];
+    let second = max_aligned(&s.bytes, 10, 0) as f64;
+    near(second / KIB, 488_337.0, 0.5);
+    near(burst.peak_bytes_per_s / second, 4.45, 0.005);
+    let quarter_minute = s.bytes.iter().sum::<u64>() as f64 / 15.0;
+    near(burst.peak_bytes_per_s / quarter_minute, 65.5, 0.05);
+    let view = sampled_view_of(&s, burst, 1_000_000_000);
+    assert!(view.min_bytes_per_s <= second && second <= view.max_bytes_per_s);
+    assert!(view.hidden_factor >= 4.4, "{view:?}");
+}
+
+#[test]
+fn ten_hertz_rows_sum_to_the_published_seconds() {
+    let rows = table("seed3_agg_10hz");
+    for (second, expected) in [(0..10, [23.0, 2832.0, 3918.0, 488_337.0]), (10..20, [306.0, 37275.0, 138.0, 2404.0])] {
+        for (column, expected) in [1, 2, 4, 5].into_iter().zip(expected) {
+            let sum: f64 = rows[second.clone()].iter().map(|r| r[column] * 0.1).sum();
+            assert_eq!(sum.trunc(), expected);
+        }
+    }
+    let seconds = table("seed3_agg_1s");
+    for (column, expected) in [1, 2, 4, 5].into_iter().zip([99.0, 12923.0, 302.0, 33146.0]) {
+        assert_eq!((seconds.iter().map(|r| r[column]).sum::<f64>() / 15.0).trunc(), expected);
+    }
+}
+
+#[test]
+fn reads_under_the_published_burst_are_suggestive_not_proven() {
+    let rows = table("seed3_agg_10hz");
+    let slots: Vec<(u64, f64)> =
+        rows.iter().map(|r| ((r[1] * 0.1).round() as u64, (r[1] * 0.1).round() * r[3])).collect();
+    let burst: Vec<bool> = (0..20).map(|i| (5..9).contains(&i)).collect();
+    let c = slot_contrast(&slots, &burst).expect("reads on both sides");
+    assert_eq!((c.treated, c.control), (17, 312));
+    near(c.treated_mean / 1e3, 22.427, 0.0005);
+    near(c.control_mean / 1e3, 8.811, 0.0005);
+    near(c.ratio, 2.55, 0.005);
+    assert_eq!((c.choices, c.circular), (Some((96, 1001)), (4, 20)));
+    // Before the burst: two reads.
+    near((slots[0].1 + slots[2].1) / 2.0 / 1e3, 4.690, 0.0006);
+}
+
+#[test]
+fn the_journal_commits_every_five_seconds() {
+    let rows = table("measured_ext4_commit_10hz");
+    let bytes: Vec<u64> = rows.iter().map(|r| (r[2] * KIB) as u64).collect();
+    let p = periodicity::find_at(&bytes, 0.1);
+    assert_eq!(p.verdict, Verdict::Periodic, "{p:?}");
+    near(p.period_s.expect("found"), 5.10, 0.05);
+    near(p.acf.expect("found"), 0.53, 0.03);
+    assert!(p.p_value.expect("tested") <= 0.0034, "{p:?}");
+    near(p.cycles.expect("found"), 17.6, 0.1);
+    assert!((17..=20).contains(&p.onsets), "{p:?}");
+    let any_width = periodicity::find(&bytes, 0.1);
+    assert_eq!(any_width.verdict, Verdict::Periodic);
+    near(any_width.period_s.expect("found"), 5.08, 0.05);
+}
+
+#[test]
+fn fifteen_published_seconds_are_too_few_to_breathe() {
+    let bytes: Vec<u64> = table("seed3_agg_1s").iter().map(|r| (r[5] * KIB) as u64).collect();
+    assert_eq!(periodicity::find(&bytes, 1.0).verdict, Verdict::InsufficientData);
+}
+
+#[test]
+fn published_coarse_latencies_are_averages_of_averages() {
+    use iolens_core::analysis::audit::{Rule, audit};
+    let (fine, seconds) = (table("seed3_agg_10hz"), table("seed3_agg_1s"));
+    let rows = |t: &[Vec<f64>], n: usize, mean: usize| t.iter().map(|r| (r[n], r[mean])).collect::<Vec<_>>();
+    let cases = [
+        (&fine[..10], 17770.0, 18506.3, 18345.0, 19956.7),
+        (&fine[10..], 6016.0, 8838.7, 180.0, 886.7),
+        (&seconds[..], 4881.0, 6634.1, 5404.0, 17226.7),
+    ];
+    for (rows_of, r, r_true, w, w_true) in cases {
+        for (published, expected, n, mean) in [(r, r_true, 1, 3), (w, w_true, 4, 6)] {
+            let a = audit(published, &rows(rows_of, n, mean)).expect("I/O");
+            assert_eq!(a.rule, Rule::PlainWithEmpty, "{published}");
+            near(a.weighted, expected, 0.06);
+            assert!(a.error_percent < -3.9, "{published}: {}", a.error_percent);
+        }
+    }
+}

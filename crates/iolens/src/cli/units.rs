@@ -1,0 +1,123 @@
+//! Durations, sizes and instants as people type them.
+
+use jiff::{SignedDuration, Timestamp, Zoned};
+
+/// A moment that a user named.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Instant {
+    /// Nanoseconds since the recording's start.
+    SinceStart(i64),
+    /// A wall-clock time.
+    Wall(Timestamp),
+}
+
+/// `10ms`, `2s`, `1.5s`, `5m`, `1h30m` as nanoseconds.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn parse_duration_ns(s: &str) -> Result<i64, String> {
+    const WANTED: &str = "a time with its unit is wanted, such as 10ms, 2s, 5m or 1h";
+    if s.parse::<f64>().is_ok() {
+        return Err(WANTED.to_owned());
+    }
+    let d: SignedDuration = s.parse().map_err(|_| WANTED.to_owned())?;
+    let ns = i64::try_from(d.as_nanos()).map_err(|_| format!("{s} is too long"))?;
+    if ns <= 0 {
+        return Err("a time longer than nothing is wanted, such as 10ms".to_owned());
+    }
+    Ok(ns)
+}
+
+/// `512`, `64K`, `1.5M`, `10G`, `2T` as bytes; the letters are powers of 1024, an `iB` or `B` may follow.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn parse_size(s: &str) -> Result<u64, String> {
+    const WANTED: &str = "a size is wanted, such as 512K, 64M or 10G";
+    let lower = s.to_ascii_lowercase();
+    let short = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
+    let (digits, shift) = match short.char_indices().next_back() {
+        Some((i, 'k')) => (&short[..i], 10),
+        Some((i, 'm')) => (&short[..i], 20),
+        Some((i, 'g')) => (&short[..i], 30),
+        Some((i, 't')) => (&short[..i], 40),
+        _ => (short, 0),
+    };
+    let value: f64 = digits.parse().map_err(|_| WANTED.to_owned())?;
+    let bytes = value * (1u64 << shift) as f64;
+    // 2^53: above it a double no longer holds every whole number, and no disk is that large.
+    if !bytes.is_finite() || !(0.0..9.0e15).contains(&bytes) {
+        return Err(WANTED.to_owned());
+    }
+    Ok(bytes as u64)
+}
+
+/// `153.6` (seconds since the recording's start), `2026-11-21T05:48:00Z`, `2026-11-21 05:48` (local time) or `10 min ago`.
+///
+/// # Errors
+/// A sentence that says what is expected.
+pub fn parse_instant(s: &str) -> Result<Instant, String> {
+    if let Ok(seconds) = s.parse::<f64>() {
+        // i64 nanoseconds end after 292 years.
+        return if seconds.is_finite() && seconds.abs() < 9.0e9 {
+            Ok(Instant::SinceStart((seconds * 1e9).round() as i64))
+        } else {
+            Err(format!("{s} seconds are out of range"))
+        };
+    }
+    if let Ok(t) = s.parse::<Timestamp>() {
+        return Ok(Instant::Wall(t));
+    }
+    if let Ok(t) = s.parse::<jiff::civil::DateTime>()
+        && let Ok(z) = t.to_zoned(jiff::tz::TimeZone::system())
+    {
+        return Ok(Instant::Wall(z.timestamp()));
+    }
+    if s.contains("ago")
+        && let Some(t) = s.parse::<jiff::Span>().ok().and_then(|span| Zoned::now().checked_add(span).ok())
+    {
+        return Ok(Instant::Wall(t.timestamp()));
+    }
+    Err("seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\") is wanted"
+        .to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit_and_a_length() {
+        assert_eq!(parse_duration_ns("10ms").unwrap(), 10_000_000);
+        assert_eq!(parse_duration_ns("1.5s").unwrap(), 1_500_000_000);
+        assert_eq!(parse_duration_ns("1h").unwrap(), 3_600_000_000_000);
+        for bad in ["", "10", "0", "0s", "-2s", "ten", "10 parsecs", "9e99s"] {
+            assert!(parse_duration_ns(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(parse_size("64K").unwrap(), 65536);
+        assert_eq!(parse_size("10GiB").unwrap(), 10 << 30);
+        assert_eq!(parse_size("1.5m").unwrap(), 3 << 19);
+        assert_eq!(parse_size("512").unwrap(), 512);
+        for bad in ["", "K", "-1", "1X", "nan", "inf", "1e99"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn instants_count_from_the_start_or_name_a_time() {
+        assert_eq!(parse_instant("153.6").unwrap(), Instant::SinceStart(153_600_000_000));
+        assert!(matches!(parse_instant("2026-11-21T05:48:00Z").unwrap(), Instant::Wall(_)));
+        assert!(matches!(parse_instant("2026-11-21 05:48").unwrap(), Instant::Wall(_)));
+        let Instant::Wall(t) = parse_instant("10 min ago").unwrap() else { panic!() };
+        let ago = Timestamp::now().duration_since(t).as_secs();
+        assert!((595..=605).contains(&ago), "{ago}");
+        for bad in ["", "yesterday-ish", "nan", "1e30", "10 min"] {
+            assert!(parse_instant(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `iolens demo`: a breathing load on a scratch file, recorded; the seconds beside the worst moment.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use iolens_observe::topology::Topology;
+
+use super::record::{FeedOptions, Outcome, Session, SessionOptions, Signals};
+use crate::cli::{DemoPlan, SourceChoice};
+use crate::lab::load::{BreathingLoad, LoadStats, Scratch};
+use crate::present::{demo_text, record_text};
+
+/// A recording that a demo made may be replaced by the next demo; nothing else may.
+const DEFAULT_OUTPUT: &str = "iolens-demo.iolens";
+
+/// Runs the command.
+///
+/// # Errors
+/// No disk to write to, or no way to record.
+pub fn run(plan: &DemoPlan) -> Result<u8> {
+    let signals = Signals::catch()?;
+    let output = output(plan)?;
+    eprintln!("iolens: preparing a scratch file in {} (removed at the end)", plan.dir.display());
+    let scratch = BreathingLoad::new(&plan.dir).prepare().map_err(|e| explain(&plan.dir, &e))?;
+    eprint!("{}", demo_text::load_begins(scratch.duration(), scratch.burst_bytes()));
+    let (outcome, stats) = record(&scratch, output, &signals)?;
+    drop(scratch);
+    print!("{}", record_text::summary(&outcome.summary()));
+    print!("{}", demo_text::load_done(stats.reads, stats.flushes, stats.written_bytes));
+    super::zoom::show_worst_moment(&outcome.path)?;
+    let html = outcome.path.with_extension("html");
+    let (findings, written) = super::report::findings_and_html(&outcome.path, &html)?;
+    print!("\n{findings}");
+    match written {
+        Ok(()) => println!("The report to look at: {}", html.display()),
+        Err(e) => println!("No HTML report: {e:#}"),
+    }
+    print!("{}", demo_text::try_next(&outcome.path));
+    Ok(0)
+}
+
+fn output(plan: &DemoPlan) -> Result<PathBuf> {
+    let Some(given) = &plan.output else {
+        let own = PathBuf::from(DEFAULT_OUTPUT);
+        if own.join("meta.json").is_file() {
+            std::fs::remove_dir_all(&own)
+                .with_context(|| format!("the last demo in {DEFAULT_OUTPUT} cannot be removed"))?;
+        }
+        return Ok(own);
+    };
+    Ok(given.clone())
+}
+
+fn explain(dir: &Path, e: &std::io::Error) -> anyhow::Error {
+    match e.kind() {
+        std::io::ErrorKind::InvalidInput => anyhow!(
+            "{}: its file system knows no direct I/O (tmpfs?), so no disk is behind it; choose another with --dir",
+            dir.display()
+        ),
+        _ => anyhow!("{}: no scratch file can be made: {e}; choose another directory with --dir", dir.display()),
+    }
+}
+
+fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outcome, LoadStats)> {
+    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let options = SessionOptions {
+        output,
+        devices: None,
+        keep_bytes: None,
+        feed: FeedOptions::new(SourceChoice::Auto),
+        words: vec!["iolens demo".to_owned()],
+    };
+    let mut session = Session::start(options.clone(), topology)?;
+    eprint!("{}", record_text::started(&session.source(), session.limits(), &options.output));
+    let stop = AtomicBool::new(false);
+    let stats = std::thread::scope(|s| {
+        let load = s.spawn(|| scratch.run(&stop));
+        let recorded = watch(&mut session, &load, signals, &stop);
+        stop.store(true, Ordering::Relaxed);
+        let stats = load.join().map_err(|_| anyhow!("the load panicked"))?.context("the load failed")?;
+        recorded.map(|()| stats)
+    })?;
+    let outcome = session.finish()?;
+    if signals.caught() > 0 {
+        bail!("interrupted; what was recorded is in {}", outcome.path.display());
+    }
+    Ok((outcome, stats))
+}
+
+/// Records while the load runs, and a moment longer: its last I/Os are to be in the recording.
+fn watch<T>(session: &mut Session, load: &ScopedJoinHandle<'_, T>, signals: &Signals, stop: &AtomicBool) -> Result<()> {
+    let mut line = super::record::ProgressLine::new(false);
+    let mut finished_ns = None;
+    session.run(|progress| {
+        line.show(progress);
+        if signals.caught() > 0 {
+            stop.store(true, Ordering::Relaxed);
+        }
+        if load.is_finished() && finished_ns.is_none() {
+            finished_ns = Some(progress.at_ns);
+        }
+        let grace_ns = i64::try_from(Duration::from_millis(200).as_nanos()).unwrap_or(0);
+        finished_ns.is_some_and(|f| progress.at_ns >= f + grace_ns)
+    })?;
+    line.clear();
+    Ok(())
+}

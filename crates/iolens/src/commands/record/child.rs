@@ -1,0 +1,86 @@
+//! The command that is recorded while it runs.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A running command.
+#[derive(Debug)]
+pub struct RecordedChild(Child);
+
+/// A command that could not be started, with the exit code that shells use for it.
+#[derive(Debug)]
+pub struct CannotStart {
+    /// 127: not found; 126: found but not executable.
+    pub exit_code: u8,
+    /// What and why, in one line.
+    pub message: String,
+}
+
+impl RecordedChild {
+    /// Starts `command` (its name first).
+    ///
+    /// # Errors
+    /// It is not there or may not be run.
+    pub fn start(command: &[OsString]) -> Result<RecordedChild, CannotStart> {
+        let (name, arguments) = command
+            .split_first()
+            .ok_or_else(|| CannotStart { exit_code: 2, message: "no command after --".to_owned() })?;
+        Command::new(name).args(arguments).spawn().map(RecordedChild).map_err(|e| CannotStart {
+            exit_code: if e.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 },
+            message: format!("{}: cannot be started: {e}", name.to_string_lossy()),
+        })
+    }
+
+    /// Its exit code if it has ended: 128 + the signal's number if a signal ended it, as shells say it.
+    pub fn ended(&mut self) -> Option<u8> {
+        self.0.try_wait().ok().flatten().map(exit_code)
+    }
+
+    /// Passes a signal on to it.
+    pub fn signal(&self, signal: Signal) {
+        if let Err(e) = kill_process(Pid::from_child(&self.0), signal) {
+            // It may have ended this very moment: then nobody needs the signal.
+            debug_assert_eq!(e, rustix::io::Errno::SRCH);
+        }
+    }
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(255);
+    u8::try_from(code).unwrap_or(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(words: &[&str]) -> u8 {
+        let command: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut child = RecordedChild::start(&command).expect("starts");
+        loop {
+            if let Some(code) = child.ended() {
+                return code;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn exit_codes_and_signals_come_out_as_in_a_shell() {
+        assert_eq!(wait(&["true"]), 0);
+        assert_eq!(wait(&["sh", "-c", "exit 37"]), 37);
+        assert_eq!(wait(&["sh", "-c", "kill -TERM $$"]), 143);
+    }
+
+    #[test]
+    fn a_command_that_is_not_there_or_not_executable_is_told_apart() {
+        let none = RecordedChild::start(&["/nonexistent/command".into()]).expect_err("not there");
+        assert_eq!(none.exit_code, 127);
+        let plain = RecordedChild::start(&["/etc/hostname".into()]).expect_err("not executable");
+        assert_eq!(plain.exit_code, 126);
+        assert!(plain.message.contains("/etc/hostname"), "{}", plain.message);
+    }
+}

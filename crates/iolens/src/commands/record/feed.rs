@@ -1,0 +1,229 @@
+//! The source of a recording: events where eBPF is allowed, counters where it is not, and why.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use iolens_core::model::{DevId, DeviceKind, Source};
+use iolens_observe::counters::{Pace, Root, Sampler, monotonic_ns};
+use iolens_observe::topology::Topology;
+use iolens_observe::trace::{FinishStats, TraceError, Tracer, TracerOptions};
+
+use super::session::Taken;
+use crate::cli::SourceChoice;
+
+/// How to observe.
+#[derive(Debug, Clone)]
+pub struct FeedOptions {
+    /// Which source.
+    pub choice: SourceChoice,
+    /// Look up process, cgroup and file of each I/O.
+    pub attribution: bool,
+    /// Size of the kernel's event ring.
+    pub ring_bytes: u32,
+    /// How often the ring is emptied while there is I/O.
+    pub poll_ns: i64,
+    /// Step of the counters when they are the source.
+    pub counters_step_ns: i64,
+}
+
+impl FeedOptions {
+    /// What fits most machines.
+    pub fn new(choice: SourceChoice) -> FeedOptions {
+        FeedOptions {
+            choice,
+            attribution: true,
+            ring_bytes: 8 << 20,
+            poll_ns: 10_000_000,
+            counters_step_ns: 10_000_000,
+        }
+    }
+}
+
+enum Kind {
+    Events { tracer: Box<Tracer>, counters: Option<Sampler> },
+    Counters { sampler: Sampler, pace: Pace },
+    Ended,
+}
+
+/// An open source.
+pub struct Feed {
+    kind: Kind,
+    source: Source,
+    limits: Vec<String>,
+    devices: Option<Vec<DevId>>,
+    start_ns: i64,
+    writer_gone: bool,
+}
+
+/// What counters cannot show, for every screen of a recording made from them.
+const COUNTERS_LIMIT: &str =
+    "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
+
+impl Feed {
+    /// Opens the chosen source for `devices` (`None`: all).
+    ///
+    /// # Errors
+    /// The chosen source is not to be had; for `Auto`, not even counters are.
+    pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Feed> {
+        let feed = |kind, source, limits, start_ns| Feed {
+            kind,
+            source,
+            limits,
+            devices: devices.map(<[DevId]>::to_vec),
+            start_ns,
+            writer_gone: false,
+        };
+        let why_not = match options.choice {
+            SourceChoice::Counters => "as asked for".to_owned(),
+            choice => match start_tracer(options, devices, topology) {
+                Ok(mut tracer) => {
+                    let start_ns = tracer.count_from_attach();
+                    let (counters, limits) = counters_beside_events(devices, topology);
+                    return Ok(feed(
+                        Kind::Events { tracer: Box::new(tracer), counters },
+                        Source::Ebpf,
+                        limits,
+                        start_ns,
+                    ));
+                }
+                Err(e) if choice == SourceChoice::Ebpf => return Err(e.into()),
+                Err(e) => e.to_string(),
+            },
+        };
+        let period = Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
+        let sampler = sampler(devices, topology, period).context("/proc/diskstats cannot be read; is proc mounted?")?;
+        let limits = vec![COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")];
+        let start_ns = monotonic_ns();
+        let pace = Pace::starting_at(start_ns, period);
+        Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits, start_ns))
+    }
+
+    /// What takes the place of a feed that has been finished.
+    pub fn ended(source: Source) -> Feed {
+        Feed { kind: Kind::Ended, source, limits: Vec::new(), devices: None, start_ns: 0, writer_gone: false }
+    }
+
+    /// Where the observations come from.
+    pub fn source(&self) -> Source {
+        self.source.clone()
+    }
+
+    /// What this source cannot see and why, a line each.
+    pub fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
+    /// The recording's start in nanoseconds of `CLOCK_MONOTONIC`: with events the moment from which on all are seen.
+    pub fn start_ns(&self) -> i64 {
+        self.start_ns
+    }
+
+    /// Takes whatever there is by now.
+    ///
+    /// # Errors
+    /// The ring or the counters cannot be read any more.
+    pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
+        match &mut self.kind {
+            Kind::Events { tracer, .. } => {
+                let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
+                taken.complete_to_ns = Some(stats.context("the kernel's event ring cannot be read")?.complete_to_ns);
+            }
+            Kind::Counters { sampler, .. } => sample(sampler, self.devices.as_deref(), self.start_ns, taken)
+                .context("/proc/diskstats cannot be read any more")?,
+            Kind::Ended => {}
+        }
+        Ok(())
+    }
+
+    /// Beside events the counters are kept too, so that the kernel's own view can be compared.
+    pub fn sample_counters_beside_events(&mut self, taken: &mut Taken) {
+        if let Kind::Events { counters: Some(sampler), .. } = &mut self.kind {
+            // Counters are a bonus here: a sample that cannot be read is simply not there.
+            drop(sample(sampler, self.devices.as_deref(), self.start_ns, taken));
+        }
+    }
+
+    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline.
+    pub fn wait(&mut self, until_ns: i64) {
+        match &mut self.kind {
+            // However it ends, the counters are read next: an interrupted sleep makes an extra sample, no wrong one.
+            Kind::Counters { pace, .. } => drop(pace.wait()),
+            _ => std::thread::sleep(Duration::from_nanos(u64::try_from(until_ns - monotonic_ns()).unwrap_or(0))),
+        }
+    }
+
+    /// Deadlines that were skipped because this process did not run; counters only.
+    pub fn missed_samples(&self) -> u64 {
+        match &self.kind {
+            Kind::Counters { pace, .. } => pace.missed(),
+            _ => 0,
+        }
+    }
+
+    /// Attaches the probes for devices without requests, if they are not yet.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
+        match &mut self.kind {
+            Kind::Events { tracer, .. } => tracer.attach_bio_based(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Detaches and yields what is left.
+    ///
+    /// # Errors
+    /// The ring cannot be read.
+    pub fn finish(self, taken: &mut Taken) -> Result<Option<FinishStats>> {
+        match self.kind {
+            Kind::Events { tracer, .. } => {
+                Ok(Some(tracer.finish(&mut taken.ios, &mut taken.lost).context("the last events cannot be read")?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Nobody writes any more: recording on makes no sense.
+    pub fn set_writer_gone(&mut self) {
+        self.writer_gone = true;
+    }
+
+    /// See [`Feed::set_writer_gone`].
+    pub fn writer_gone(&self) -> bool {
+        self.writer_gone
+    }
+}
+
+fn start_tracer(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Tracer, TraceError> {
+    let wanted = |id: DevId| devices.is_none_or(|d| d.contains(&id));
+    // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
+    let bio_based =
+        topology.devices().iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && wanted(d.id));
+    Tracer::start(TracerOptions {
+        devices: devices.map(<[DevId]>::to_vec),
+        ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),
+        attribution: options.attribution,
+        bio_based,
+        ..TracerOptions::default()
+    })
+}
+
+fn counters_beside_events(devices: Option<&[DevId]>, topology: &Topology) -> (Option<Sampler>, Vec<String>) {
+    match sampler(devices, topology, Duration::from_secs(1)) {
+        Ok(sampler) => (Some(sampler), Vec::new()),
+        Err(e) => (None, vec![format!("no counters beside the events: {e}")]),
+    }
+}
+
+fn sampler(devices: Option<&[DevId]>, topology: &Topology, period: Duration) -> std::io::Result<Sampler> {
+    let names: Option<Vec<&str>> =
+        devices.map(|ids| topology.devices().iter().filter(|d| ids.contains(&d.id)).map(|d| d.name.as_str()).collect());
+    Ok(Sampler::new(&Root::live(), names.as_deref(), period)?)
+}
+
+fn sample(sampler: &mut Sampler, devices: Option<&[DevId]>, start_ns: i64, taken: &mut Taken) -> std::io::Result<()> {
+    let observations = sampler.now()?;
+    taken.counters.extend(observations.observations(start_ns).filter(|c| devices.is_none_or(|d| d.contains(&c.dev))));
+    Ok(())
+}

@@ -1,0 +1,327 @@
+//! One recording from start to end: a source, the clocks, the devices that come and go, and the writer.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use iolens_core::model::{
+    CounterSample, DevId, Device, DeviceKind, Io, Lost, Mark, Observation, RecorderCost, RecordingMeta, Source,
+};
+use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::{Host, Topology, own_cost, prefer_this_thread, wall_clock_ns};
+use iolens_observe::trace::FinishStats;
+
+use super::clock::ClockWatch;
+use super::feed::{Feed, FeedOptions};
+use super::pipeline::{Pipeline, WriterEnded};
+use crate::present::record_text::RecordSummary;
+
+/// Clocks, devices and (beside events) counters are looked at this often.
+const HOUSEKEEPING_NS: i64 = 1_000_000_000;
+/// An idle ring is looked at this seldom; see [`idle_wait_ns`].
+const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
+
+/// How to record.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Directory of the recording; must not exist.
+    pub output: PathBuf,
+    /// Disks to record; `None`: all, also those that appear later.
+    pub devices: Option<Vec<DevId>>,
+    /// Hard cap of the recording's size on disk.
+    pub keep_bytes: Option<u64>,
+    /// Where the observations come from.
+    pub feed: FeedOptions,
+    /// The command line, for people.
+    pub words: Vec<String>,
+}
+
+/// How a recording is going.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// I/Os seen.
+    pub ios: i64,
+    /// I/Os lost, for whatever reason.
+    pub lost: i64,
+    /// I/Os in flight when the probes were attached: their start is not known.
+    pub censored: i64,
+    /// Bytes of the recording on disk.
+    pub disk_bytes: u64,
+    /// The disk is full: I/Os are counted but not stored.
+    pub disk_full: bool,
+}
+
+/// What came of a recording.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The last state.
+    pub progress: Progress,
+    /// What the writer says.
+    pub stored: RecordingSummary,
+    /// Where the observations came from.
+    pub source: Source,
+    /// What the recorder cost.
+    pub cost: RecorderCost,
+    /// The directory.
+    pub path: PathBuf,
+}
+
+/// A running recording.
+pub struct Session {
+    feed: Feed,
+    pipeline: Pipeline,
+    topology: Topology,
+    known: Vec<Device>,
+    clock: ClockWatch,
+    options: SessionOptions,
+    start_ns: i64,
+    next_housekeeping_ns: i64,
+    progress: Progress,
+    cost_before: RecorderCost,
+}
+
+impl Session {
+    /// Attaches the probes (or opens the counters) and makes the recording's directory, in this order: a source that
+    /// is not to be had leaves nothing behind.
+    ///
+    /// # Errors
+    /// No source, or no place to write.
+    pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
+        let cost_before = own_cost();
+        let clock = ClockWatch::start();
+        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
+        let start_ns = feed.start_ns();
+        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
+        let host = Host::read("/".as_ref());
+        let known = selected(topology.devices(), options.devices.as_deref());
+        let meta = RecordingMeta {
+            start_monotonic_ns: Some(start_ns),
+            host: host.name,
+            kernel: host.kernel,
+            kernel_hz: host.hz,
+            devices: known.clone(),
+            recorder_tgid: i32::try_from(std::process::id()).ok(),
+            options: options.words.clone(),
+            limits: feed.limits().to_vec(),
+            ..RecordingMeta::new(feed.source(), start_unix_ns)
+        };
+        let writer_options = WriterOptions { keep_bytes: options.keep_bytes, ..WriterOptions::default() };
+        let writer = RecordingWriter::create(&options.output, meta, writer_options)?;
+        let pipeline = Pipeline::start(writer, start_ns)?;
+        let mut session = Session {
+            feed,
+            pipeline,
+            topology,
+            known,
+            clock,
+            options,
+            start_ns,
+            next_housekeeping_ns: 0,
+            progress: Progress::default(),
+            cost_before,
+        };
+        session.send(vec![mark(0, "start", "recording started")]);
+        Ok(session)
+    }
+
+    /// Where the observations come from.
+    pub fn source(&self) -> Source {
+        self.feed.source()
+    }
+
+    /// What this recording cannot see, one line each.
+    pub fn limits(&self) -> &[String] {
+        self.feed.limits()
+    }
+
+    /// Records until `stop` says so. It is asked after every look at the source, some 20 to 100 times a second.
+    ///
+    /// # Errors
+    /// The source failed or the writer ended.
+    pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
+        // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
+        // not allowed, and the ring is emptied at ordinary priority.
+        let _preferred = prefer_this_thread();
+        loop {
+            let now_ns = monotonic_ns() - self.start_ns;
+            let idle = self.take()?;
+            if now_ns >= self.next_housekeeping_ns {
+                self.keep_house(now_ns)?;
+                self.next_housekeeping_ns = now_ns + HOUSEKEEPING_NS;
+            }
+            let status = self.pipeline.status();
+            self.progress.at_ns = now_ns;
+            self.progress.disk_bytes = status.disk_bytes;
+            self.progress.disk_full = status.full;
+            if stop(&self.progress) || self.feed.writer_gone() {
+                return Ok(());
+            }
+            let wait_ns = if idle { idle_wait_ns(&self.options.feed) } else { self.options.feed.poll_ns };
+            self.feed.wait(self.start_ns + now_ns + wait_ns);
+        }
+    }
+
+    /// Empties the source once; true if it had nothing.
+    fn take(&mut self) -> Result<bool> {
+        let mut taken = Taken { ios: self.pipeline.batch(), ..Taken::default() };
+        self.feed.take(&mut taken)?;
+        let idle = taken.ios.is_empty() && taken.lost.is_empty();
+        self.deliver(taken);
+        Ok(idle)
+    }
+
+    fn deliver(&mut self, taken: Taken) {
+        self.progress.ios += taken.ios.len() as i64;
+        for l in &taken.lost {
+            let n = l.ios.unwrap_or(0);
+            if l.reason.is_loss() { self.progress.lost += n } else { self.progress.censored += n }
+        }
+        let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
+        others.extend(taken.counters.into_iter().map(Observation::Counters));
+        let refused = self.pipeline.refused_ios();
+        if self.pipeline.send_ios(taken.ios) == Err(WriterEnded) {
+            self.feed.set_writer_gone();
+        }
+        self.progress.lost += self.pipeline.refused_ios() - refused;
+        self.send(others);
+    }
+
+    fn send(&mut self, others: Vec<Observation>) {
+        if self.pipeline.send(others) == Err(WriterEnded) {
+            self.feed.set_writer_gone();
+        }
+    }
+
+    /// Clocks, counters beside events, and devices that came or went.
+    fn keep_house(&mut self, now_ns: i64) -> Result<()> {
+        let marks = self.clock.check(now_ns);
+        self.send(marks.into_iter().map(Observation::Mark).collect());
+        let mut taken = Taken::default();
+        self.feed.sample_counters_beside_events(&mut taken);
+        self.deliver(taken);
+        if self.topology.refresh().unwrap_or(false) {
+            self.devices_changed(now_ns)?;
+        }
+        Ok(())
+    }
+
+    fn devices_changed(&mut self, now_ns: i64) -> Result<()> {
+        let present = selected(self.topology.devices(), self.options.devices.as_deref());
+        let marks = merge_devices(&mut self.known, &present, now_ns);
+        if present.iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0) {
+            self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
+        }
+        self.send(marks);
+        if self.pipeline.send_devices(self.known.clone()) == Err(WriterEnded) {
+            self.feed.set_writer_gone();
+        }
+        Ok(())
+    }
+
+    /// Detaches, empties the source, and closes the recording.
+    ///
+    /// # Errors
+    /// What went wrong in the source or the writer; what was written before stays readable.
+    pub fn finish(mut self) -> Result<Outcome> {
+        let mut taken = Taken::default();
+        self.feed.sample_counters_beside_events(&mut taken);
+        self.deliver(taken);
+        let source = self.feed.source();
+        let mut last = Taken::default();
+        let feed = std::mem::replace(&mut self.feed, Feed::ended(source.clone()));
+        let missed = feed.missed_samples();
+        let finished = feed.finish(&mut last)?;
+        self.deliver(last);
+        let end_ns = monotonic_ns() - self.start_ns;
+        self.progress.at_ns = end_ns;
+        self.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
+        let cost = self.cost();
+        let stored = self.pipeline.finish(end_ns, cost)?;
+        self.progress.disk_bytes = stored.disk_bytes;
+        Ok(Outcome { progress: self.progress, stored, source, cost, path: self.options.output })
+    }
+
+    fn cost(&self) -> RecorderCost {
+        let now = own_cost();
+        let cpu_s = now.cpu_s.zip(self.cost_before.cpu_s).map(|(now, before)| now - before);
+        RecorderCost { cpu_s, ..now }
+    }
+}
+
+/// What one look at a source yields.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// I/Os, ordered by completion.
+    pub ios: Vec<Io>,
+    /// What is missing between them.
+    pub lost: Vec<Lost>,
+    /// Counters.
+    pub counters: Vec<CounterSample>,
+    /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.
+    pub complete_to_ns: Option<i64>,
+}
+
+/// How a recording ended, for people.
+fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
+    match finished {
+        Some(f) if f.late > 0 => {
+            format!("{} I/Os in flight at the end; {} events came too late to be in order", f.in_flight, f.late)
+        }
+        Some(f) => format!("{} I/Os in flight at the end", f.in_flight),
+        None => format!("{missed_samples} samples missed because the recorder did not run in time"),
+    }
+}
+
+impl Outcome {
+    /// What there is to say of it.
+    pub fn summary(&self) -> RecordSummary {
+        RecordSummary {
+            source: self.source.clone(),
+            duration_ns: self.progress.at_ns,
+            ios: self.progress.ios,
+            lost: self.progress.lost,
+            censored: self.progress.censored,
+            disk_bytes: self.progress.disk_bytes,
+            cost: self.cost,
+        }
+    }
+}
+
+/// How long an idle ring may wait: not so long that the fastest disks could fill it (100 bytes per I/O, 2 M I/Os/s).
+fn idle_wait_ns(feed: &FeedOptions) -> i64 {
+    let fill_ns = i64::from(feed.ring_bytes) / 100 * 1_000_000_000 / 2_000_000;
+    fill_ns.clamp(feed.poll_ns, MAX_IDLE_WAIT_NS.max(feed.poll_ns))
+}
+
+fn mark(at_ns: i64, kind: &str, text: &str) -> Observation {
+    Observation::Mark(Mark { at_ns, kind: kind.to_owned(), text: text.to_owned() })
+}
+
+fn selected(devices: &[Device], filter: Option<&[DevId]>) -> Vec<Device> {
+    devices.iter().filter(|d| filter.is_none_or(|f| f.contains(&d.id))).cloned().collect()
+}
+
+/// Brings `known` up to date with `present`; devices that went stay, with the time at which they did.
+fn merge_devices(known: &mut Vec<Device>, present: &[Device], now_ns: i64) -> Vec<Observation> {
+    let mut marks = Vec::new();
+    for gone in known.iter_mut().filter(|k| k.removed_ns.is_none() && !present.iter().any(|p| same(k, p))) {
+        gone.removed_ns = Some(now_ns);
+        marks.push(mark(now_ns, "device-removed", &gone.name));
+    }
+    for p in present {
+        match known.iter_mut().find(|k| k.removed_ns.is_none() && same(k, p)) {
+            Some(k) => *k = Device { added_ns: k.added_ns, ..p.clone() },
+            None => {
+                known.push(Device { added_ns: Some(now_ns), ..p.clone() });
+                marks.push(mark(now_ns, "device-added", &p.name));
+            }
+        }
+    }
+    marks
+}
+
+fn same(a: &Device, b: &Device) -> bool {
+    a.id == b.id && a.name == b.name
+}

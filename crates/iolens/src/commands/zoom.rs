@@ -1,0 +1,220 @@
+//! `iolens zoom`: time series of a recording at any step.
+
+use std::collections::BTreeSet;
+use std::io::{BufWriter, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::Window;
+use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::model::{Class, DevId, Device, RecordingMeta, Source};
+use iolens_core::store::{IoColumns, Recording};
+
+use super::{source, window};
+use crate::cli::{By, Format, ZoomPlan};
+use crate::present::zoom::{self, ZoomWriter};
+use crate::present::{demo_text, escape};
+
+/// Runs the command.
+///
+/// # Errors
+/// No recording, a window outside it, or more rows than anybody can want.
+pub fn run(plan: &ZoomPlan) -> Result<u8> {
+    let recording = source::open(&plan.recording)?;
+    let range = window::resolve(&recording, &plan.window)?;
+    let rows = &plan.rows;
+    let by = group_by(rows.by);
+    let timeline = TimelinePlan {
+        window: Window::new(range.start, range.end),
+        step_ns: rows.step,
+        by,
+        always: device_keys(&recording.meta().devices, by),
+        extended: rows.extended,
+    };
+    timeline.check()?;
+    if recording.meta().source == Source::Counters && !matches!(by, GroupBy::All | GroupBy::Device) {
+        bail!("--by: this recording was made from counters, which know devices only");
+    }
+    say_source(recording.meta());
+    let mut writer = ZoomWriter::new(format(rows.format), by, rows.extended, rows.step);
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    out.write_all(writer.begin().as_bytes())?;
+    let meta = recording.meta();
+    each_row(&recording, range, timeline, |row| {
+        Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, row.key)).as_bytes())?)
+    })?;
+    out.write_all(writer.end().as_bytes())?;
+    out.flush()?;
+    Ok(0)
+}
+
+/// Data goes to stdout; where it came from and what it cannot show, to stderr.
+fn say_source(meta: &RecordingMeta) {
+    if meta.source != Source::Ebpf {
+        eprintln!("iolens: source: {}", meta.source);
+        for limit in &meta.limits {
+            eprintln!("iolens: {}", escape::terminal(limit));
+        }
+    }
+}
+
+/// The analysis' word for a grouping.
+pub fn group_by(by: By) -> GroupBy {
+    match by {
+        By::All => GroupBy::All,
+        By::Device => GroupBy::Device,
+        By::Process => GroupBy::Process,
+        By::Cgroup => GroupBy::Cgroup,
+        By::File => GroupBy::File,
+    }
+}
+
+/// The renderer's word for a format.
+pub fn format(format: Format) -> zoom::Format {
+    match format {
+        Format::Table => zoom::Format::Table,
+        Format::Csv => zoom::Format::Csv,
+        Format::Json => zoom::Format::Json,
+    }
+}
+
+/// Devices that get a row in every slot: all that can hold data.
+pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
+    if by != GroupBy::Device {
+        return Vec::new();
+    }
+    let ids: BTreeSet<_> = devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| d.id).collect();
+    ids.into_iter().map(GroupKey::Device).collect()
+}
+
+/// What a row is called; names are escaped by the writer.
+pub fn group_name(devices: &[Device], key: GroupKey) -> String {
+    let unknown = || "unknown".to_owned();
+    match key {
+        GroupKey::All => String::new(),
+        GroupKey::Device(dev) => {
+            devices.iter().find(|d| d.id == dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
+        }
+        GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
+        GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
+        GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
+        GroupKey::Cgroup(id) => id.map_or_else(unknown, |id| id.to_string()),
+        GroupKey::File(file) => file.map_or_else(unknown, |(dev, ino)| format!("{}:{ino}", DevId(dev))),
+    }
+}
+
+/// What must be read beside the required columns.
+fn columns(by: GroupBy) -> IoColumns {
+    IoColumns::QUEUE
+        | match by {
+            GroupBy::All | GroupBy::Device => IoColumns::REQUIRED,
+            GroupBy::Process => IoColumns::TGID | IoColumns::COMM,
+            GroupBy::Cgroup => IoColumns::CGROUP,
+            GroupBy::File => IoColumns::FILE,
+        }
+}
+
+/// Calls `show` with every row of `plan`, as soon as it is complete.
+fn each_row(
+    recording: &Recording,
+    range: Range<i64>,
+    plan: TimelinePlan,
+    mut show: impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    if recording.meta().source == Source::Counters {
+        return each_row_of_counters(recording, range, plan, show);
+    }
+    // What was in flight in the window may complete after it; only the extended columns ask for that.
+    let reach = if plan.extended { window::with_in_flight(&range) } else { range.clone() };
+    let columns = columns(plan.by);
+    let mut timeline = Timeline::new(plan)?;
+    for l in recording.lost(range.clone()) {
+        timeline.lost(&l);
+    }
+    let mut reader = recording.ios(reach, columns);
+    while let Some(batch) = reader.next() {
+        reader.damage().iter().for_each(|l| timeline.lost(l));
+        for io in &batch? {
+            timeline.push(io)?;
+        }
+        while let Some(row) = timeline.next_row() {
+            show(row)?;
+        }
+    }
+    source::warn(reader.warnings());
+    timeline.finish(range.end)?;
+    while let Some(row) = timeline.next_row() {
+        show(row)?;
+    }
+    Ok(())
+}
+
+/// The same from counters: rates and mean latencies between samples.
+fn each_row_of_counters(
+    recording: &Recording,
+    range: Range<i64>,
+    plan: TimelinePlan,
+    show: impl FnMut(Row) -> Result<()>,
+) -> Result<()> {
+    let mut timeline = CounterTimeline::new(plan)?;
+    let mut differences = Differences::new(&recording.meta().devices);
+    // From the beginning: the window's first difference needs the sample before it.
+    let mut counters = recording.counters(0..range.end);
+    for batch in &mut counters {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| timeline.push(&d));
+    }
+    source::warn(counters.warnings());
+    timeline.finish(range.end)?.into_iter().try_for_each(show)
+}
+
+/// Rows on each side of the worst one that the demo shows.
+const AROUND: usize = 9;
+const FINE_NS: i64 = 10_000_000;
+const COARSE_NS: i64 = 1_000_000_000;
+
+/// The demo's end: the seconds beside the 10 ms around the worst moment.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn show_worst_moment(path: &Path) -> Result<()> {
+    let recording = source::open(path)?;
+    let range = 0..recording.end_ns();
+    let rows = |step_ns| -> Result<Vec<Row>> {
+        let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
+        let mut rows = Vec::new();
+        each_row(&recording, range.clone(), plan, |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    };
+    let (fine, coarse) = (rows(FINE_NS)?, rows(COARSE_NS)?);
+    let Some(worst) = worst(&fine) else {
+        println!("Nothing was written during the demo: no burst to show.");
+        return Ok(());
+    };
+    let around = &fine[worst.saturating_sub(AROUND)..(worst + AROUND + 1).min(fine.len())];
+    let worst = &fine[worst];
+    if let Some(second) = coarse.iter().find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns) {
+        print!("{}", demo_text::worst_moment(worst, second));
+    }
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(140, |w| usize::from(w.ws_col));
+    let seconds = ("Each second, as iostat 1 would show it:", &*table(&coarse, COARSE_NS));
+    let detail = ("Each 10 ms around the worst moment:", &*table(around, FINE_NS));
+    print!("{}", demo_text::side_by_side(seconds, detail, columns));
+    print!("{}", demo_text::closer_look(path, worst));
+    Ok(())
+}
+
+/// The slot in which most was written.
+fn worst(rows: &[Row]) -> Option<usize> {
+    let written = |row: &Row| row.flows[Class::Write as usize].bytes;
+    (0..rows.len()).filter(|i| written(&rows[*i]) > 0).max_by_key(|i| written(&rows[*i]))
+}
+
+fn table(rows: &[Row], step_ns: i64) -> String {
+    let mut writer = ZoomWriter::new(zoom::Format::Table, GroupBy::All, false, step_ns);
+    let body: String = rows.iter().map(|row| writer.row(row, "")).collect();
+    writer.begin() + &body
+}

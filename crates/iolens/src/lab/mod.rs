@@ -1,0 +1,3 @@
+//! Acts on the machine so that the recorder has something to see: loads and experiments.
+
+pub mod load;

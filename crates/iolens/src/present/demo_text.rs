@@ -1,0 +1,105 @@
+//! What `iolens demo` says around its recording, and two tables side by side.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use indicatif::{BinaryBytes, HumanCount};
+use iolens_core::analysis::timeline::Row;
+use iolens_core::model::Class;
+
+use super::record_text::shell_word;
+
+/// Before the load.
+pub fn load_begins(duration: Duration, burst_bytes: u64) -> String {
+    format!(
+        "iolens: for {} s a reader takes 400 random blocks a second, past the page cache, while a writer fills the page \
+         cache and flushes {} every few seconds\n",
+        duration.as_secs(),
+        BinaryBytes(burst_bytes)
+    )
+}
+
+/// After it.
+pub fn load_done(reads: u64, flushes: u64, written_bytes: u64) -> String {
+    format!(
+        "The load did {} reads and {flushes} flushes of {} in all.\n\n",
+        HumanCount(reads),
+        BinaryBytes(written_bytes)
+    )
+}
+
+/// The sentence above the tables: what the worst slot shows and what the second around it says.
+pub fn worst_moment(worst: &Row, second: &Row) -> String {
+    let mib = |row: &Row| row.kib_per_s(Class::Write) / 1024.0;
+    let read_ms = |row: &Row| {
+        row.mean_us(Class::Read).map_or("no read done".to_owned(), |us| format!("reads took {:.1} ms", us / 1e3))
+    };
+    format!(
+        "The worst {:.0} ms, up to {:.2} s: {:.0} MiB/s written, {}.\nThe second around it, as iostat shows it: {:.0} MiB/s written, {}.\n\n",
+        worst.seconds() * 1e3,
+        worst.to_ns as f64 / 1e9,
+        mib(worst),
+        read_ms(worst),
+        mib(second),
+        read_ms(second)
+    )
+}
+
+/// Two blocks of text next to each other, or one under the other if `columns` are too few.
+pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> String {
+    let width = |block: &str| block.lines().map(|l| l.chars().count()).max().unwrap_or(0);
+    let left_width = width(left.1).max(left.0.chars().count());
+    let mut out = String::new();
+    if left_width + 4 + width(right.1) > columns {
+        for (title, block) in [left, right] {
+            let _ = writeln!(out, "{title}\n{block}");
+        }
+        return out;
+    }
+    let (left_lines, right_lines) = (left.1.lines().collect::<Vec<_>>(), right.1.lines().collect::<Vec<_>>());
+    let _ = writeln!(out, "{:left_width$}    {}", left.0, right.0);
+    for i in 0..left_lines.len().max(right_lines.len()) {
+        let line = |lines: &[&str]| lines.get(i).map_or(String::new(), |l| (*l).to_owned());
+        let joined = format!("{:left_width$}    {}", line(&left_lines), line(&right_lines));
+        let _ = writeln!(out, "{}", joined.trim_end());
+    }
+    out
+}
+
+/// The command that shows the worst moment more closely.
+pub fn closer_look(path: &Path, worst: &Row) -> String {
+    let (from, to) = ((worst.from_ns as f64 / 1e9 - 0.05).max(0.0), worst.to_ns as f64 / 1e9 + 0.05);
+    format!(
+        "Millisecond by millisecond: iolens zoom {} --step 1ms --from {from:.2} --to {to:.2} -x\n",
+        shell_word(path)
+    )
+}
+
+/// What to try next.
+pub fn try_next(path: &Path) -> String {
+    let r = shell_word(path);
+    let lines = [
+        (format!("iolens report {r}"), "each device in numbers"),
+        (format!("iolens zoom {r} --by process"), "who did it, second by second"),
+        ("iolens record -- COMMAND".to_owned(), "what a program of yours does"),
+    ];
+    let width = lines.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    lines.iter().fold("\nTry next:\n".to_owned(), |mut out, (command, what)| {
+        let _ = writeln!(out, "  {command:width$}    {what}");
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_stand_side_by_side_where_there_is_room() {
+        let left = ("seconds", "a b\n1 2\n");
+        let right = ("worst", "c d\n3 4\n5 6\n");
+        assert_eq!(side_by_side(left, right, 80), "seconds    worst\na b        c d\n1 2        3 4\n           5 6\n");
+        assert_eq!(side_by_side(left, right, 10), "seconds\na b\n1 2\n\nworst\nc d\n3 4\n5 6\n\n");
+    }
+}

@@ -1,0 +1,106 @@
+//! What `iolens doctor` found, as text or JSON.
+
+use std::fmt::Write as _;
+
+use indicatif::BinaryBytes;
+use serde::Serialize;
+
+use super::escape;
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// As wanted.
+    Ok,
+    /// Missing, but not needed for the main job.
+    Note,
+    /// In the way.
+    Problem,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What.
+    pub name: &'static str,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    pub advice: Option<String>,
+}
+
+/// Below this a recording has no room to speak of.
+const LITTLE_ROOM_BYTES: u64 = 64 << 20;
+
+impl Check {
+    /// As wanted.
+    pub fn good(name: &'static str, found: String) -> Check {
+        Check { name, verdict: Verdict::Ok, found, advice: None }
+    }
+
+    /// Missing, but not in the way.
+    pub fn note(name: &'static str, found: String) -> Check {
+        Check { name, verdict: Verdict::Note, found, advice: None }
+    }
+
+    /// In the way, with what to do.
+    pub fn bad(name: &'static str, found: &str, advice: &str) -> Check {
+        Check { name, verdict: Verdict::Problem, found: found.to_owned(), advice: Some(advice.to_owned()) }
+    }
+
+    /// Free room.
+    pub fn room(name: &'static str, free_bytes: u64) -> Check {
+        let found = format!("{} free", BinaryBytes(free_bytes));
+        if free_bytes < LITTLE_ROOM_BYTES {
+            Check::bad(name, &found, "record into another directory with -o, or bound it with --keep")
+        } else {
+            Check::good(name, found)
+        }
+    }
+}
+
+/// A line per check, problems with their advice under them.
+pub fn text(checks: &[Check]) -> String {
+    let mut out = String::new();
+    for c in checks {
+        let sign = match c.verdict {
+            Verdict::Ok => "ok     ",
+            Verdict::Note => "note   ",
+            Verdict::Problem => "PROBLEM",
+        };
+        let _ = writeln!(out, "{sign}  {:<22}  {}", c.name, escape::terminal(&c.found));
+        if let Some(advice) = &c.advice {
+            let _ = writeln!(out, "{:33}  -> {advice}", "");
+        }
+    }
+    out
+}
+
+/// One document.
+pub fn json(checks: &[Check]) -> String {
+    let document = serde_json::json!({ "schema_version": 1, "checks": checks });
+    format!("{document:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_carry_their_advice_and_names_are_escaped() {
+        let checks = [
+            Check::good("kernel", "6.1\x1b[31m".to_owned()),
+            Check::bad("privileges", "none", "run as root"),
+            Check::room("room in this directory", 1 << 20),
+        ];
+        let text = text(&checks);
+        assert!(text.contains("ok       kernel                  6.1\\x1b[31m\n"), "{text}");
+        assert!(text.contains("-> run as root\n"), "{text}");
+        assert!(text.contains("PROBLEM  room in this directory  1.00 MiB free\n"), "{text}");
+        let json: serde_json::Value = serde_json::from_str(&json(&checks)).expect("JSON");
+        assert_eq!(json["checks"][1]["verdict"], "problem");
+    }
+}

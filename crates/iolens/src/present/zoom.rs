@@ -1,0 +1,235 @@
+//! The zoom as a table, CSV or JSON.
+
+use std::fmt::Write;
+
+use iolens_core::analysis::timeline::{GroupBy, Row};
+use serde_json::{Map, json};
+
+use super::escape;
+use super::fields::{Field, Value, fields};
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One line per row under a line of names.
+    Csv,
+    /// One array of objects.
+    Json,
+}
+
+/// Writes rows one by one: `begin`, `row` for each, `end`. Whatever was written up to any `row` becomes a valid document
+/// with `end`.
+#[derive(Debug)]
+pub struct ZoomWriter {
+    format: Format,
+    by: GroupBy,
+    extended: bool,
+    time_decimals: usize,
+    rows: u64,
+    lossy: u64,
+}
+
+impl ZoomWriter {
+    /// For rows of `step_ns`, grouped `by`.
+    pub fn new(format: Format, by: GroupBy, extended: bool, step_ns: i64) -> ZoomWriter {
+        let time_decimals = (0..9).find(|d| step_ns % 10_i64.pow(9 - d) == 0).unwrap_or(9) as usize;
+        ZoomWriter { format, by, extended, time_decimals, rows: 0, lossy: 0 }
+    }
+
+    /// The name of the column that says whose row it is, if there is one.
+    fn group_name(&self) -> Option<&'static str> {
+        match self.by {
+            GroupBy::All => None,
+            GroupBy::Device => Some("device"),
+            GroupBy::Process => Some("process"),
+            GroupBy::Cgroup => Some("cgroup"),
+            GroupBy::File => Some("file"),
+        }
+    }
+
+    /// What stands before the first row.
+    pub fn begin(&self) -> String {
+        match self.format {
+            Format::Json => "[".to_owned(),
+            Format::Csv => {
+                let names =
+                    ["time_s"].into_iter().chain(self.group_name()).chain(fields(self.extended).map(|f| f.name));
+                names.collect::<Vec<_>>().join(",") + "\n"
+            }
+            Format::Table => {
+                let mut line = format!("{:>8}", "time");
+                if let Some(group) = self.group_name() {
+                    let _ = write!(line, "  {group:<16}");
+                }
+                fields(self.extended).for_each(|f| {
+                    let _ = write!(line, "{:>w$}", f.title, w = f.width);
+                });
+                line + "\n"
+            }
+        }
+    }
+
+    /// One row; `group` is the name of its group (not escaped).
+    pub fn row(&mut self, row: &Row, group: &str) -> String {
+        self.rows += 1;
+        self.lossy += u64::from(row.lossy);
+        match self.format {
+            Format::Table => self.table_row(row, group),
+            Format::Csv => self.csv_row(row, group),
+            Format::Json => self.json_row(row, group),
+        }
+    }
+
+    /// What stands after the last row: for people, what the marks mean.
+    pub fn end(&self) -> String {
+        match self.format {
+            Format::Json if self.rows == 0 => "]\n".to_owned(),
+            Format::Json => "\n]\n".to_owned(),
+            Format::Table if self.lossy > 0 => {
+                format!(
+                    "* some I/Os of this slot are missing from the recording ({} of {} rows)\n",
+                    self.lossy, self.rows
+                )
+            }
+            Format::Table | Format::Csv => String::new(),
+        }
+    }
+
+    fn table_row(&self, row: &Row, group: &str) -> String {
+        let mut line = format!("{:>8.d$}", row.to_ns as f64 / 1e9, d = self.time_decimals);
+        if self.group_name().is_some() {
+            let _ = write!(line, "  {:<16}", escape::terminal(group));
+        }
+        for f in fields(self.extended) {
+            let _ = write!(line, "{:>w$}", cell(f, row), w = f.width);
+        }
+        line.push_str(if row.lossy { " *\n" } else { "\n" });
+        line
+    }
+
+    fn csv_row(&self, row: &Row, group: &str) -> String {
+        let mut line = format!("{}", row.to_ns as f64 / 1e9);
+        if self.group_name().is_some() {
+            let _ = write!(line, ",{}", escape::csv(group));
+        }
+        for f in fields(self.extended) {
+            let _ = match (f.get)(row) {
+                Value::Unknown => write!(line, ","),
+                Value::Count(n) => write!(line, ",{n}"),
+                Value::Number(v) => write!(line, ",{}", rounded(v)),
+            };
+        }
+        line + "\n"
+    }
+
+    fn json_row(&self, row: &Row, group: &str) -> String {
+        let mut out = Map::new();
+        out.insert("time_s".to_owned(), json!(row.to_ns as f64 / 1e9));
+        if let Some(name) = self.group_name() {
+            out.insert(name.to_owned(), json!(group));
+        }
+        for f in fields(self.extended) {
+            let value = match (f.get)(row) {
+                Value::Unknown => json!(null),
+                Value::Count(n) => json!(n),
+                Value::Number(v) => json!(rounded(v)),
+            };
+            out.insert(f.name.to_owned(), value);
+        }
+        out.insert("lossy".to_owned(), json!(row.lossy));
+        format!("{}\n{}", if self.rows == 1 { "" } else { "," }, serde_json::Value::Object(out))
+    }
+}
+
+fn cell(f: &Field, row: &Row) -> String {
+    match (f.get)(row) {
+        Value::Unknown => "-".to_owned(),
+        Value::Count(n) => n.to_string(),
+        Value::Number(v) => format!("{v:.d$}", d = f.decimals),
+    }
+}
+
+/// To a thousandth: finer digits of a rate or a microsecond say nothing.
+fn rounded(v: f64) -> f64 {
+    (v * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::timeline::{Extended, Flow, GroupKey};
+    use iolens_core::model::DevId;
+
+    fn row() -> Row {
+        let flow = |ios, kib: u64, us: i64| Flow { ios, bytes: kib * 1024, total_ns: us * 1000 * ios as i64 };
+        Row {
+            from_ns: 153_700_000_000,
+            to_ns: 153_800_000_000,
+            key: GroupKey::Device(DevId(1)),
+            flows: [flow(2, 256, 136_888), flow(415, 217_142, 82_941), Flow::default(), Flow::default()],
+            lossy: false,
+            extended: None,
+        }
+    }
+
+    fn idle() -> Row {
+        Row { from_ns: 153_800_000_000, to_ns: 153_900_000_000, flows: Default::default(), lossy: true, ..row() }
+    }
+
+    fn written(mut w: ZoomWriter, rows: &[Row]) -> String {
+        let mut out = w.begin();
+        rows.iter().for_each(|r| out += &w.row(r, "sd\x1b[1ma"));
+        out + &w.end()
+    }
+
+    #[test]
+    fn the_table_looks_as_published() {
+        let w = ZoomWriter::new(Format::Table, GroupBy::All, false, 100_000_000);
+        let expected = "    time         r/s     Kr/s     us/r         w/s     Kw/s     us/w\n   \
+                        153.8          20     2560   136888        4150  2171420    82941\n   \
+                        153.9           0        0        -           0        0        - *\n\
+                        * some I/Os of this slot are missing from the recording (1 of 2 rows)\n";
+        assert_eq!(written(w, &[row(), idle()]), expected);
+    }
+
+    #[test]
+    fn csv_has_the_promised_columns() {
+        let w = ZoomWriter::new(Format::Csv, GroupBy::Device, true, 100_000_000);
+        let x = Extended {
+            r_p99_us: Some(136_888.0),
+            inflight_mean: Some(0.12345),
+            inflight_max: Some(3),
+            ..Extended::default()
+        };
+        let expected = "time_s,device,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,r_p99_us,w_p99_us,r_max_us,w_max_us,inflight_mean,inflight_max,busy_percent\n\
+                        153.8,sd\\x1b[1ma,20,2560,136888,4150,2171420,82941,136888,,,,0.123,3,\n";
+        assert_eq!(written(w, &[Row { extended: Some(x), ..row() }]), expected);
+    }
+
+    #[test]
+    fn json_is_one_document_however_many_rows() {
+        for rows in [&[][..], &[row()], &[row(), idle()]] {
+            let w = ZoomWriter::new(Format::Json, GroupBy::Device, true, 100_000_000);
+            let doc: serde_json::Value = serde_json::from_str(&written(w, rows)).expect("valid JSON");
+            let doc = doc.as_array().expect("an array");
+            assert_eq!(doc.len(), rows.len());
+            if let Some(first) = doc.first() {
+                assert_eq!(
+                    (&first["r_us"], &first["device"], &first["busy_percent"]),
+                    (&json!(136_888.0), &json!("sd\x1b[1ma"), &json!(null))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn times_have_as_many_digits_as_the_step_needs() {
+        for (step_ns, digits) in
+            [(1_000_000, 3), (10_000_000, 2), (1_500_000_000, 1), (15_000_000_000, 0), (1_234_567, 9)]
+        {
+            assert_eq!(ZoomWriter::new(Format::Table, GroupBy::All, false, step_ns).time_decimals, digits);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `kill -9` at any moment costs at most the last second.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use iolens_core::model::{Io, LossReason};
+use iolens_core::store::{IoColumns, Recording};
+use iolens_observe::counters::monotonic_ns;
+
+use super::machine::{LoopDevice, Recorder, StopOnDrop, ebpf, read_in_sequence};
+
+const BLOCKS: u64 = 4096;
+const KILLS: u64 = 50;
+
+/// What a recorder leaves that is killed after `delay`.
+struct Left {
+    ios: Vec<Io>,
+    /// I/Os that are counted as lost (the kernel may leave out a probe that would interrupt itself).
+    lost: i64,
+    /// The kill, in the recording's time.
+    killed_ns: i64,
+}
+
+fn record_and_kill(dir: &std::path::Path, device: &LoopDevice, delay: Duration) -> Left {
+    let mut recorder = Recorder::start(dir, &["-q", "-d", device.name()]);
+    std::thread::sleep(delay);
+    let killed_ns = monotonic_ns();
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    let recording = Recording::open(dir).unwrap();
+    let start_ns = recording.meta().start_monotonic_ns.unwrap();
+    let all = i64::MIN..i64::MAX;
+    let lost = recording.lost(all.clone());
+    assert!(lost.iter().all(|l| !l.reason.is_loss() || l.reason == LossReason::Unseen), "{lost:?}");
+    let lost = lost.iter().filter(|l| l.reason.is_loss()).map(|l| l.ios.unwrap()).sum();
+    let ios = recording.ios(all, IoColumns::ALL).flat_map(|batch| batch.unwrap()).collect();
+    Left { ios, lost, killed_ns: killed_ns - start_ns }
+}
+
+#[test]
+fn after_any_kill_everything_older_than_a_second_is_there_without_a_hole() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        for i in 0..KILLS {
+            // From right at the start to after several log frames, spread without a pattern.
+            let delay = Duration::from_micros(i * 7919 % 50 * 40_000 + 1000);
+            let left = record_and_kill(&dir.path().join(format!("{i}.iolens")), &device, delay);
+            // The reader never pauses, so whatever is missing before the last second shows as a missing tail...
+            let last_ns = left.ios.last().map_or(0, |io| io.done_ns);
+            assert!(last_ns > left.killed_ns - 1_000_000_000, "kill {i}: ends {} ns early", left.killed_ns - last_ns);
+            // ... and what is missing in between as a jump in its sequence of sectors.
+            let block = |io: &Io| io.sector.unwrap() as u64 / 8;
+            let jumped = |pair: &[Io]| (block(&pair[1]) + BLOCKS - block(&pair[0]) - 1) % BLOCKS;
+            let holes: u64 = left.ios.windows(2).map(jumped).sum();
+            assert!(holes as i64 <= left.lost, "kill {i}: {holes} I/Os are missing, {} counted as lost", left.lost);
+        }
+    });
+}

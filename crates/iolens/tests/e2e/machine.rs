@@ -1,0 +1,171 @@
+//! What the tests need of the machine: the program, a loop device, a load; and reasons to skip aloud.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A command line of the program under test.
+pub fn iolens(arguments: &[&str]) -> Command {
+    let mut c = Command::new(env!("CARGO_BIN_EXE_iolens"));
+    c.args(arguments).env("NO_COLOR", "1").stdin(Stdio::null());
+    c
+}
+
+/// Runs to the end and keeps what it said.
+pub fn run(arguments: &[&str]) -> Output {
+    iolens(arguments).output().unwrap()
+}
+
+/// Everything one needs to see when a run was not as expected.
+pub fn scene(out: &Output) -> String {
+    format!(
+        "{}\n--- stdout\n{}\n--- stderr\n{}",
+        out.status,
+        String::from_utf8_lossy(&out.stdout),
+        String::from_utf8_lossy(&out.stderr)
+    )
+}
+
+/// The run failed with exit code 2 and said why in one line that holds all of `words`.
+pub fn assert_refused(out: &Output, words: &[&str]) {
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{}", scene(out));
+    assert_eq!(stderr.trim_end().lines().count(), 1, "one line, not:\n{}", scene(out));
+    for w in words {
+        assert!(stderr.contains(w), "{w:?} is missing:\n{}", scene(out));
+    }
+    assert!(out.stdout.is_empty(), "{}", scene(out));
+}
+
+/// `None`, said aloud, where eBPF is not allowed.
+pub fn ebpf() -> Option<()> {
+    match iolens_observe::trace::Tracer::start(Default::default()) {
+        Ok(_) => Some(()),
+        Err(e) => {
+            eprintln!("SKIP: eBPF is not available: {e}");
+            None
+        }
+    }
+}
+
+/// A loop device over a file of zeros on tmpfs; detached and removed when dropped.
+pub struct LoopDevice {
+    pub path: PathBuf,
+    backing: PathBuf,
+}
+
+impl LoopDevice {
+    /// `None`, said aloud, where the machine has none to give.
+    pub fn new(mib: u64) -> Option<LoopDevice> {
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let backing = Path::new("/dev/shm").join(format!("iolens-e2e-{}-{n}", std::process::id()));
+        let made = File::create(&backing).and_then(|f| f.set_len(mib << 20));
+        let out = Command::new("losetup").args(["--find", "--show"]).arg(&backing).output();
+        match (made, out) {
+            (Ok(()), Ok(o)) if o.status.success() => {
+                Some(LoopDevice { path: PathBuf::from(String::from_utf8(o.stdout).unwrap().trim()), backing })
+            }
+            (made, out) => {
+                std::fs::remove_file(&backing).ok();
+                eprintln!(
+                    "SKIP: no loop device: {made:?} {:?}",
+                    out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned())
+                );
+                None
+            }
+        }
+    }
+
+    /// Kernel name.
+    pub fn name(&self) -> &str {
+        self.path.file_name().unwrap().to_str().unwrap()
+    }
+
+    /// The 17 numbers of its `stat`.
+    pub fn stat(&self) -> Vec<u64> {
+        let text = std::fs::read_to_string(format!("/sys/block/{}/stat", self.name())).unwrap();
+        text.split_whitespace().map(|n| n.parse().unwrap()).collect()
+    }
+
+    /// Opened past the page cache.
+    pub fn open_direct(&self) -> File {
+        open_direct(&self.path)
+    }
+}
+
+/// Opened past the page cache.
+pub fn open_direct(path: &Path) -> File {
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    File::options().read(true).write(true).custom_flags(direct).open(path).unwrap()
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").arg("-d").arg(&self.path).status();
+        std::fs::remove_file(&self.backing).ok();
+        if !detached.is_ok_and(|s| s.success()) {
+            eprintln!("{} could not be detached", self.path.display());
+        }
+    }
+}
+
+/// A recorder that is running and ready.
+pub struct Recorder(pub Child);
+
+impl Recorder {
+    /// Starts `iolens record -o DIR` and waits until the probes are attached.
+    pub fn start(directory: &Path, arguments: &[&str]) -> Recorder {
+        let mut all = vec!["record", "-o", directory.to_str().unwrap()];
+        all.extend_from_slice(arguments);
+        let mut child = iolens(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begin = Instant::now();
+        while !directory.join("meta.json").exists() {
+            assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
+            assert!(begin.elapsed() < Duration::from_secs(20), "no recording after 20 s");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Recorder(child)
+    }
+
+    /// Ctrl-C, then its end.
+    pub fn interrupt(self) -> Output {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        self.0.wait_with_output().unwrap()
+    }
+}
+
+/// Reads 4 KiB blocks one after the other, round and round, past the page cache: the n-th read is of sector
+/// `8 * (n % blocks)`. Returns how many there were.
+pub fn read_in_sequence(device: &LoopDevice, blocks: u64, stop: &AtomicBool) -> u64 {
+    let file = device.open_direct();
+    let mut storage = vec![0u8; 8192];
+    let at = storage.as_ptr().align_offset(4096);
+    let mut n = 0;
+    while !stop.load(Ordering::Relaxed) {
+        file.read_exact_at(&mut storage[at..at + 4096], n % blocks * 4096).unwrap();
+        n += 1;
+    }
+    n
+}
+
+/// Sets its flag when dropped, so that a test that fails does not leave its load running.
+pub struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A file with this content, for commands that want one.
+pub fn file_with(dir: &Path, name: &str, content: &[u8]) -> PathBuf {
+    let path = dir.join(name);
+    File::create(&path).unwrap().write_all(content).unwrap();
+    path
+}

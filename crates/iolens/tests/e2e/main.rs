@@ -1,0 +1,11 @@
+//! The program from outside, on real devices where the machine allows it.
+#![allow(clippy::unwrap_used)]
+
+mod bad_input;
+mod crash;
+mod hotplug;
+mod machine;
+mod record;
+mod space;
+mod throttle;
+mod util;

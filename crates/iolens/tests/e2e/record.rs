@@ -1,0 +1,117 @@
+//! Recording real I/O: counts against the kernel's, exit codes, the fallback.
+
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use iolens_core::model::{Class, Source};
+use iolens_core::store::{IoColumns, Recording};
+
+use super::machine::{LoopDevice, Recorder, ebpf, iolens, read_in_sequence, run, scene};
+
+#[test]
+fn every_read_is_in_the_recording_and_in_its_report() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-d", device.name()]);
+    let before = device.stat();
+    let stop = AtomicBool::new(false);
+    let reads = std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(&device, 1024, &stop));
+        std::thread::sleep(Duration::from_millis(800));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    let after = device.stat();
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    assert_eq!(after[0] - before[0], reads, "the kernel counted what was read");
+
+    let recording = Recording::open(&path).unwrap();
+    let ios: Vec<_> = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
+    assert_eq!(ios.len() as u64, reads);
+    assert!(ios.iter().all(|io| io.class() == Class::Read && io.bytes == 4096));
+    assert!(ios.iter().all(|io| io.tgid == i32::try_from(std::process::id()).ok()), "submitter");
+
+    let report = run(&["report", path.to_str().unwrap(), "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert_eq!(json["recording"]["ios"], reads);
+    assert_eq!(json["recording"]["lost_ios"], 0);
+    let d = json["devices"].as_array().unwrap().iter().find(|d| d["name"] == device.name()).unwrap();
+    assert_eq!(d["read"]["bytes"], reads * 4096);
+
+    let zoom = run(&["zoom", path.to_str().unwrap(), "--step", "100ms", "--format", "csv"]);
+    let text = String::from_utf8(zoom.stdout).unwrap();
+    assert!(text.starts_with("time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us\n"), "{text}");
+    let (mut before, mut sum) = (0.0, 0.0);
+    for line in text.lines().skip(1) {
+        let numbers: Vec<f64> = line.split(',').take(2).map(|n| n.parse().unwrap()).collect();
+        sum += numbers[1] * (numbers[0] - before);
+        before = numbers[0];
+    }
+    // Times and rates are printed rounded.
+    assert!((sum - reads as f64).abs() <= 1.0 + reads as f64 * 1e-5, "{sum} {reads}");
+}
+
+#[test]
+fn the_recorded_commands_exit_code_is_passed_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let out = run(&["record", "-q", "-o", path.to_str().unwrap(), "--", "sh", "-c", "sleep 0.1; exit 42"]);
+    assert_eq!(out.status.code(), Some(42), "{}", scene(&out));
+    Recording::open(&path).unwrap();
+}
+
+#[test]
+fn without_ebpf_counters_are_recorded_and_it_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let out = run(&["record", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "300ms"]);
+    assert!(out.status.success(), "{}", scene(&out));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("counters"), "{}", scene(&out));
+    let recording = Recording::open(&path).unwrap();
+    assert_eq!(recording.meta().source, Source::Counters);
+    assert!(!recording.meta().limits.is_empty());
+    assert_eq!(recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).count(), 0);
+}
+
+#[test]
+fn an_unprivileged_user_gets_counters_and_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let path = dir.path().join("r.iolens");
+    let program = env!("CARGO_BIN_EXE_iolens");
+    let out = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", program])
+        .args(["record", "-o", path.to_str().unwrap(), "--for", "200ms"])
+        .output();
+    let Ok(out) = out else { return eprintln!("SKIP: setpriv is missing") };
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    if stderr.contains("setpriv:") {
+        return eprintln!("SKIP: cannot drop privileges or reach the program: {stderr}");
+    }
+    assert!(out.status.success(), "{}", scene(&out));
+    assert!(stderr.contains("CAP_BPF") || stderr.contains("privilege"), "{}", scene(&out));
+    assert_eq!(Recording::open(&path).unwrap().meta().source, Source::Counters);
+}
+
+#[test]
+fn data_goes_to_stdout_and_a_closed_pipe_is_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    assert!(
+        run(&["record", "-q", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "500ms"]).status.success()
+    );
+    let mut child = iolens(&["zoom", path.to_str().unwrap(), "--step", "1ms"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let out = child.wait_with_output().unwrap();
+    let stderr = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{}", scene(&out));
+    assert!(stderr.contains("source: counters"), "every screen says its source: {}", scene(&out));
+    assert!(!stderr.to_lowercase().contains("pipe") && !stderr.contains("panic"), "{}", scene(&out));
+}

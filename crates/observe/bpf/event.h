@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The contract between the kernel half (blkio.bpf.c) and the user half (src/trace/event.rs). Whoever changes a
+ * structure here changes it there; both sides assert the sizes at compile time.
+ */
+#ifndef IOLENS_EVENT_H
+#define IOLENS_EVENT_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed int s32;
+
+/* io_event.bits: what of the event is known. Bits 4 and 5 hold the origin. */
+enum {
+	BIT_START = 1 << 0,  /* queue_ns is known */
+	BIT_WHO = 1 << 1,    /* tgid, comm and cgroup are known */
+	BIT_INO = 1 << 2,    /* ino is known */
+	BIT_FS_DEV = 1 << 3, /* fs_dev is known */
+	ORIGIN_SHIFT = 4,
+	BIT_ERRNO = 1 << 6, /* error is an errno, not a blk_status_t */
+	BIT_BIO = 1 << 7,   /* of a bio-based device: device_ns runs from queueing to completion, queue_ns is unknown */
+};
+
+/* Numbers of the model's Origin. */
+enum { ORIGIN_DIRECT = 0, ORIGIN_WRITEBACK = 1, ORIGIN_METADATA = 2, ORIGIN_UNKNOWN = 3 };
+
+/* One completed I/O, as it lies in the ring. Times are nanoseconds of CLOCK_MONOTONIC. */
+struct io_event {
+	u64 done_ns;
+	u64 queue_ns;  /* start to issue */
+	u64 device_ns; /* issue to done */
+	u64 sector;    /* on the whole disk, units of 512 bytes */
+	u64 cgroup;
+	u64 ino;
+	char comm[16];
+	u32 dev; /* major << 20 | minor */
+	u32 bytes;
+	u32 cmd_flags;
+	u32 tgid;
+	u32 fs_dev; /* major << 20 | minor */
+	u16 merges; /* saturates */
+	u8 error;   /* blk_status_t, or errno if BIT_ERRNO */
+	u8 bits;
+};
+_Static_assert(sizeof(struct io_event) == 88, "io_event: change src/trace/event.rs too");
+
+/* loss_key.reason */
+enum { LOSS_RING_FULL = 0, LOSS_SLOT_CLASH = 1, LOSS_CENSORED = 2, LOSS_UNSEEN = 3 };
+
+struct loss_key {
+	u32 dev;
+	u16 class; /* of the model: read, write, discard, flush */
+	u16 reason;
+};
+_Static_assert(sizeof(struct loss_key) == 8, "loss_key: change src/trace/event.rs too");
+
+/*
+ * One per CPU and key. The counts only grow. first_ns is set anew by the first loss after user space has raised the
+ * epoch, so [first_ns, last_ns] covers at least what came since the last look.
+ */
+struct loss_value {
+	u64 ios;
+	u64 bytes;
+	u64 merges;
+	u64 first_ns;
+	u64 last_ns;
+	u64 epoch;
+};
+_Static_assert(sizeof(struct loss_value) == 48, "loss_value: change src/trace/event.rs too");
+
+/* An I/O in flight. */
+struct slot {
+	u64 key; /* 0: free */
+	u64 start_ns;
+	u64 issue_ns; /* 0: not issued */
+	u64 sector;
+	u64 cgroup;
+	u64 ino;
+	char comm[16];
+	u32 dev;   /* set when the I/O is issued, of a bio when it is queued */
+	u32 bytes; /* likewise, as are sector and merges */
+	u32 cmd_flags;
+	u32 tgid;
+	u32 fs_dev;
+	u16 merges;
+	u8 bits;
+	u8 pad;
+};
+_Static_assert(sizeof(struct slot) == 88, "slot: change src/trace/event.rs too");
+
+#define WAYS 4
+
+struct slot_set {
+	struct slot slot[WAYS];
+	u64 homeless; /* I/Os in flight that found this set full */
+};
+_Static_assert(sizeof(struct slot_set) == 360, "slot_set: change src/trace/event.rs too");
+
+#endif

@@ -1,0 +1,80 @@
+//! What this machine allows, for `iolens doctor`.
+
+use std::{fs, path::Path};
+
+use super::{
+    error::TraceError,
+    load::{self, BTF_PATH, Config, Features},
+};
+
+/// What the tracer needs, and whether it is there.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Capabilities {
+    /// `uname -r`; `None` if `/proc` does not tell.
+    pub kernel_release: Option<String>,
+    /// The process has CAP_BPF (or, as older kernels want, CAP_SYS_ADMIN).
+    pub cap_bpf: bool,
+    /// The process has CAP_PERFMON (or CAP_SYS_ADMIN).
+    pub cap_perfmon: bool,
+    /// The kernel's type information can be read.
+    pub btf: bool,
+    /// Each tracepoint that can be used, and whether the kernel has it; empty without type information.
+    pub tracepoints: Vec<(&'static str, bool)>,
+    /// The programs were really loaded (not attached); else why not, in one line.
+    pub load: Result<(), String>,
+}
+
+impl Capabilities {
+    /// Everything that a recording of request-based devices needs is there.
+    pub fn can_trace(&self) -> bool {
+        self.load.is_ok()
+    }
+}
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// Finds out by trying: loads the programs and lets them go.
+pub fn capabilities() -> Capabilities {
+    let effective = fs::read_to_string("/proc/self/status").ok().and_then(|s| effective_capabilities(&s)).unwrap_or(0);
+    let has = |bit: u32| effective >> bit & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1;
+    let btf = fs::read(BTF_PATH).ok();
+    let all = [load::START, load::ISSUE, load::MERGE, load::COMPLETE, load::BIO_QUEUE, load::BIO_COMPLETE];
+    let tracepoints = btf.as_deref().map_or_else(Vec::new, |btf| {
+        all.iter().map(|p| (p.tracepoint, load::has_tracepoint(btf, p.tracepoint))).collect()
+    });
+    Capabilities {
+        kernel_release: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().to_owned()),
+        cap_bpf: has(CAP_BPF),
+        cap_perfmon: has(CAP_PERFMON),
+        btf: btf.is_some(),
+        tracepoints,
+        load: try_to_load().map_err(|e| e.to_string()),
+    }
+}
+
+fn try_to_load() -> Result<(), TraceError> {
+    let features = Features::read()?;
+    let cgroup_of_bio = load::io_controller_is_v2(Path::new("/proc/cgroups"));
+    let config = Config { ring_bytes: 4096, attribution: true, filtered: false, slots: 1 << 10, cgroup_of_bio };
+    load::load(config, features).map(drop)
+}
+
+/// `CapEff` of `/proc/self/status`, a set of bits.
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let hex = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(hex.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effective_set_is_read_as_hexadecimal() {
+        let status = "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t000001ffffffffff\n";
+        assert_eq!(effective_capabilities(status).map(|c| c >> CAP_BPF & 1), Some(1));
+        assert_eq!(effective_capabilities("Name:\tx\n"), None);
+    }
+}

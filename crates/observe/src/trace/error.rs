@@ -1,0 +1,111 @@
+//! Why the tracer cannot run, and what to do about it.
+
+use std::io;
+
+/// The tracer could not start or go on. Prints as one line: what is missing, why, what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The kernel does not describe its types.
+    #[error(
+        "cannot read the kernel's type information /sys/kernel/btf/vmlinux ({0}); a kernel built with \
+         CONFIG_DEBUG_INFO_BTF=y is needed, and /sys must be mounted"
+    )]
+    NoBtf(String),
+    /// The process may not load BPF programs.
+    #[error("not allowed to {what} ({source}); run as root, or with the capabilities CAP_BPF and CAP_PERFMON")]
+    NoPrivilege {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A tracepoint that cannot be done without does not exist.
+    #[error("the kernel has no tracepoint {0}; Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS is needed")]
+    NoTracepoint(&'static str),
+    /// The kernel refused a program or a map.
+    #[error("the kernel refused to {what}: {why}; please report it together with the output of `iolens doctor`")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// The kernel's answer, its verifier's last words included.
+        why: String,
+    },
+    /// The size of the ring is no power of two of whole pages.
+    #[error("a ring of {0} bytes is not possible; give a power of two from 4096 to 1 GiB")]
+    RingSize(u32),
+    /// A filter was asked for that was not there at the start.
+    #[error("the tracer was started for all devices; start it with a list of devices to change that list")]
+    NotFiltered,
+}
+
+/// The error with all its causes in one line, control characters and the body of verifier logs left out.
+pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(e) = next {
+        let text = e.to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let line = match lines.as_slice() {
+            [] => String::new(),
+            [one] => (*one).to_owned(),
+            // A verifier log: the complaint stands last, before its statistics.
+            [first, rest @ ..] => {
+                let last =
+                    rest.iter().rev().find(|l| !l.starts_with("processed ") && !l.starts_with("verification time"));
+                format!("{first} ... {}", last.unwrap_or(first))
+            }
+        };
+        let clean: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
+        if !parts.iter().any(|p| p.contains(&clean)) {
+            parts.push(clean);
+        }
+        next = e.source();
+    }
+    parts.join(": ")
+}
+
+/// The operating system's answer within an error of the loader, if there is one.
+pub(super) fn io_error_of(error: &(dyn std::error::Error + 'static)) -> Option<io::Error> {
+    let mut next = Some(error);
+    while let Some(e) = next {
+        if let Some(code) = e.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return Some(io::Error::from_raw_os_error(code));
+        }
+        next = e.source();
+    }
+    None
+}
+
+/// `error`, met while trying to `what`.
+pub(super) fn refused(what: impl Into<String>, error: &(dyn std::error::Error + 'static)) -> TraceError {
+    match io_error_of(error) {
+        Some(source)
+            if source.kind() == io::ErrorKind::PermissionDenied && source.raw_os_error() == Some(libc::EPERM) =>
+        {
+            TraceError::NoPrivilege { what: what.into(), source }
+        }
+        _ => TraceError::Refused { what: what.into(), why: one_line(error) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("load failed")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn a_refusal_for_lack_of_privilege_says_what_to_do() {
+        let text = refused("load the program io_start", &Outer(io::Error::from_raw_os_error(libc::EPERM))).to_string();
+        assert!(text.contains("CAP_BPF") && text.contains("io_start") && !text.contains('\n'), "{text}");
+    }
+
+    #[test]
+    fn other_refusals_keep_their_causes_in_one_line() {
+        let text =
+            refused("load it", &Outer(io::Error::other("first\nR1 invalid access\nprocessed 5 insns\n"))).to_string();
+        assert!(text.contains("load failed: first ... R1 invalid access;"), "{text}");
+    }
+}

@@ -1,0 +1,228 @@
+//! What the kernel half writes, mirrored from `bpf/event.h`, and its translation into the model.
+
+use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Op, Origin};
+
+use super::order::Stamped;
+
+const BIT_START: u8 = 1 << 0;
+const BIT_WHO: u8 = 1 << 1;
+const BIT_INO: u8 = 1 << 2;
+const BIT_FS_DEV: u8 = 1 << 3;
+const ORIGIN_SHIFT: u8 = 4;
+const BIT_ERRNO: u8 = 1 << 6;
+const BIT_BIO: u8 = 1 << 7;
+
+/// `struct io_event`: one completed I/O as it lies in the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct IoEvent {
+    pub done_ns: u64,
+    pub queue_ns: u64,
+    pub device_ns: u64,
+    pub sector: u64,
+    pub cgroup: u64,
+    pub ino: u64,
+    pub comm: [u8; 16],
+    pub dev: u32,
+    pub bytes: u32,
+    pub cmd_flags: u32,
+    pub tgid: u32,
+    pub fs_dev: u32,
+    pub merges: u16,
+    pub error: u8,
+    pub bits: u8,
+}
+const _: () = assert!(size_of::<IoEvent>() == 88);
+
+impl Stamped for IoEvent {
+    fn stamp(&self) -> u64 {
+        self.done_ns
+    }
+}
+
+impl IoEvent {
+    /// The I/O, its times counted from `start_monotonic_ns`.
+    pub fn to_io(self, start_monotonic_ns: i64) -> Io {
+        let has = |bit: u8| self.bits & bit != 0;
+        let is_bio = has(BIT_BIO);
+        let who = has(BIT_WHO);
+        Io {
+            done_ns: self.done_ns as i64 - start_monotonic_ns,
+            dev: DevId(self.dev as i32),
+            op: Op((self.cmd_flags & 0xff) as i32),
+            bytes: i64::from(self.bytes),
+            queue_ns: (has(BIT_START) && !is_bio).then_some(self.queue_ns as i64),
+            device_ns: self.device_ns as i64,
+            // A flush names no place; the kernel leaves all bits set there.
+            sector: (self.bytes > 0 && self.sector <= i64::MAX as u64).then_some(self.sector as i64),
+            flags: Some((self.cmd_flags >> 8) as i32),
+            error: Some(if has(BIT_ERRNO) { i32::from(self.error) } else { errno_of_status(self.error) }),
+            merges: (!is_bio).then_some(i32::from(self.merges)),
+            tgid: who.then_some(self.tgid as i32),
+            comm: who.then(|| Comm::new(&self.comm)),
+            cgroup: who.then_some(self.cgroup as i64),
+            ino: has(BIT_INO).then_some(self.ino as i64),
+            fs_dev: has(BIT_FS_DEV).then_some(self.fs_dev as i32),
+            origin: Origin::from_code(i32::from(self.bits >> ORIGIN_SHIFT & 3)),
+        }
+    }
+}
+
+/// The errno of a `blk_status_t`, as the kernel's own `blk_errors[]` (block/blk-core.c) pairs them; what that table
+/// does not know is `EIO`.
+fn errno_of_status(status: u8) -> i32 {
+    match status {
+        0 => 0,
+        1 => libc::EOPNOTSUPP, // BLK_STS_NOTSUPP
+        2 => libc::ETIMEDOUT,  // BLK_STS_TIMEOUT
+        3 => libc::ENOSPC,     // BLK_STS_NOSPC
+        4 => libc::ENOLINK,    // BLK_STS_TRANSPORT
+        5 => libc::EREMOTEIO,  // BLK_STS_TARGET
+        6 => libc::EBADE,      // BLK_STS_RESV_CONFLICT (BLK_STS_NEXUS before 6.5)
+        7 => libc::ENODATA,    // BLK_STS_MEDIUM
+        8 => libc::EILSEQ,     // BLK_STS_PROTECTION
+        9 => libc::ENOMEM,     // BLK_STS_RESOURCE
+        12 => libc::EAGAIN,    // BLK_STS_AGAIN
+        _ => libc::EIO,
+    }
+}
+
+/// `struct loss_key`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub(crate) struct LossKey {
+    pub dev: u32,
+    pub class: u16,
+    pub reason: u16,
+}
+const _: () = assert!(size_of::<LossKey>() == 8);
+
+impl LossKey {
+    /// The class under which the kernel counts it.
+    pub fn class(self) -> Option<Class> {
+        Class::ALL.get(usize::from(self.class)).copied()
+    }
+
+    /// The model's word for the reason.
+    pub fn reason(self) -> LossReason {
+        match self.reason {
+            0 => LossReason::RingFull,
+            1 => LossReason::SlotClash,
+            2 => LossReason::Censored,
+            _ => LossReason::Unseen,
+        }
+    }
+}
+
+/// `struct loss_value`, of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub(crate) struct LossValue {
+    pub ios: u64,
+    pub bytes: u64,
+    pub merges: u64,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    pub epoch: u64,
+}
+const _: () = assert!(size_of::<LossValue>() == 48);
+
+/// Slots of one set (`WAYS`).
+pub(crate) const WAYS: usize = 4;
+
+/// `struct slot`: an I/O in flight. Only what user space reads has a name.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Slot {
+    pub key: u64,
+    pub start_ns: u64,
+    pub issue_ns: u64,
+    who: [u64; 5],
+    pub dev: u32,
+    pub bytes: u32,
+    pub cmd_flags: u32,
+    ids: [u32; 2],
+    pub merges: u16,
+    rest: [u8; 2],
+}
+const _: () = assert!(size_of::<Slot>() == 88);
+
+impl Slot {
+    /// The operation.
+    pub fn op(&self) -> Op {
+        Op((self.cmd_flags & 0xff) as i32)
+    }
+}
+
+/// `struct slot_set`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(crate) struct SlotSet {
+    pub slots: [Slot; WAYS],
+    pub homeless: u64,
+}
+const _: () = assert!(size_of::<SlotSet>() == 360);
+
+// SAFETY: both are `repr(C)` structs of integers without padding; every bit pattern is a value.
+unsafe impl aya::Pod for LossKey {}
+// SAFETY: as above.
+unsafe impl aya::Pod for LossValue {}
+// SAFETY: as above.
+unsafe impl aya::Pod for SlotSet {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(bits: u8) -> IoEvent {
+        IoEvent {
+            done_ns: 5_000,
+            queue_ns: 100,
+            device_ns: 1_000,
+            sector: 8,
+            cgroup: 7,
+            ino: 9,
+            comm: *b"fio\0\0\0\0\0\0\0\0\0\0\0\0\0",
+            dev: 7 << 20 | 3,
+            bytes: 4096,
+            cmd_flags: 1 | 1 << 11,
+            tgid: 42,
+            fs_dev: 254 << 20,
+            merges: 2,
+            error: 0,
+            bits,
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_did_not_know_is_absent() {
+        let io = event(3 << ORIGIN_SHIFT).to_io(4_000);
+        assert_eq!((io.done_ns, io.queue_ns, io.device_ns), (1_000, None, 1_000));
+        assert_eq!((io.tgid, io.comm, io.cgroup, io.ino, io.fs_dev), (None, None, None, None, None));
+        assert_eq!((io.origin, io.merges, io.sector), (Origin::Unknown, Some(2), Some(8)));
+    }
+
+    #[test]
+    fn what_it_knew_is_there() {
+        let io = event(BIT_START | BIT_WHO | BIT_INO | BIT_FS_DEV | 1 << ORIGIN_SHIFT).to_io(0);
+        assert_eq!((io.op, io.flags, io.dev), (Op::WRITE, Some(Io::FLAG_SYNC), DevId::new(7, 3)));
+        assert_eq!((io.queue_ns, io.tgid, io.cgroup), (Some(100), Some(42), Some(7)));
+        assert_eq!((io.comm, io.ino, io.fs_dev), (Some(Comm::new(b"fio")), Some(9), Some(254 << 20)));
+        assert_eq!(io.origin, Origin::Writeback);
+    }
+
+    #[test]
+    fn a_bio_has_no_queue_time_and_no_merges() {
+        let io = event(BIT_BIO | BIT_START).to_io(0);
+        assert_eq!((io.queue_ns, io.merges, io.device_ns), (None, None, 1_000));
+    }
+
+    #[test]
+    fn errors_of_old_and_new_kernels_become_errnos() {
+        let error = |error, bits| IoEvent { error, bits, ..event(0) }.to_io(0).error;
+        assert_eq!(error(10, 0), Some(libc::EIO), "BLK_STS_IOERR");
+        assert_eq!(error(3, 0), Some(libc::ENOSPC));
+        assert_eq!(error(libc::ENODATA as u8, BIT_ERRNO), Some(libc::ENODATA));
+        assert_eq!(error(0, 0), Some(0));
+    }
+}

@@ -1,0 +1,227 @@
+//! Loading the kernel half: which programs and which of their forms this kernel takes.
+
+use std::{fs, path::Path};
+
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, programs::BtfTracePoint};
+
+use super::error::{TraceError, one_line, refused};
+
+/// The compiled kernel half; `bpf/build.sh` makes it from `bpf/blkio.bpf.c`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
+
+/// Where the kernel describes its types.
+pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
+
+/// A program of the kernel half and the tracepoint it sits on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Probe {
+    pub program: &'static str,
+    pub tracepoint: &'static str,
+}
+
+/// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
+/// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
+pub(super) const START: Probe = Probe { program: "io_start", tracepoint: "block_io_start" };
+pub(super) const ISSUE: Probe = Probe { program: "rq_issue", tracepoint: "block_rq_issue" };
+pub(super) const MERGE: Probe = Probe { program: "rq_merge", tracepoint: "block_rq_merge" };
+pub(super) const COMPLETE: Probe = Probe { program: "rq_complete", tracepoint: "block_rq_complete" };
+pub(super) const BIO_QUEUE: Probe = Probe { program: "bio_queue", tracepoint: "block_bio_queue" };
+pub(super) const BIO_COMPLETE: Probe = Probe { program: "bio_complete", tracepoint: "block_bio_complete" };
+
+/// The words in the kernel's type information that decide which form is loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Features {
+    pub io_start: bool,
+    pub merge: bool,
+    pub marks_pinned_pages: bool,
+}
+
+impl Features {
+    /// Reads the kernel's type information and looks for the words.
+    pub fn read() -> Result<Features, TraceError> {
+        let btf = fs::read(BTF_PATH).map_err(|e| TraceError::NoBtf(e.to_string()))?;
+        for needed in [ISSUE, COMPLETE] {
+            if !has_tracepoint(&btf, needed.tracepoint) {
+                return Err(TraceError::NoTracepoint(needed.tracepoint));
+            }
+        }
+        Ok(Features {
+            io_start: has_tracepoint(&btf, START.tracepoint),
+            merge: has_tracepoint(&btf, MERGE.tracepoint),
+            marks_pinned_pages: has_word(&btf, "BIO_PAGE_PINNED"),
+        })
+    }
+}
+
+/// Whether programs can be attached to tracepoint `name` by its types.
+pub(super) fn has_tracepoint(btf: &[u8], name: &str) -> bool {
+    has_word(btf, &format!("btf_trace_{name}"))
+}
+
+/// Whether a name stands in the type information. Names lie between NULs in its last part, whose place the header
+/// tells (`struct btf_header`: length of the header at 4, offset of the names after it at 16); a header that makes no
+/// sense means looking through everything.
+fn has_word(btf: &[u8], word: &str) -> bool {
+    let field = |at: usize| Some(u32::from_ne_bytes(btf.get(at..at + 4)?.try_into().ok()?) as usize);
+    let names = field(4).zip(field(16)).and_then(|(header, names)| btf.get(header.checked_add(names)?..));
+    names.unwrap_or(btf).split(|b| *b == 0).any(|name| name == word.as_bytes())
+}
+
+/// What the kernel half is told before it is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Config {
+    pub ring_bytes: u32,
+    pub attribution: bool,
+    pub filtered: bool,
+    pub slots: u32,
+    /// See [`io_controller_is_v2`].
+    pub cgroup_of_bio: bool,
+}
+
+/// Loads all programs that this kernel can take; none is attached yet.
+pub(super) fn load(config: Config, features: Features) -> Result<Ebpf, TraceError> {
+    // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
+    // a54895fa057c (5.11, but also 5.10.137) dropped an argument: the version number does not tell, the verifier does.
+    let new = load_form(&mut loader, &btf, config, features, false);
+    match new {
+        Err(TraceError::Refused { .. }) => load_form(&mut loader, &btf, config, features, true).or(new),
+        other => other,
+    }
+}
+
+fn load_form<'a>(
+    loader: &mut EbpfLoader<'a>,
+    btf: &'a Btf,
+    config: Config,
+    features: Features,
+    has_queue_argument: bool,
+) -> Result<Ebpf, TraceError> {
+    // The loader borrows its values for as long as the types.
+    static NUMBERS: [u8; 64] = numbers();
+    let flag = |on: bool| -> &'static u8 { &NUMBERS[usize::from(on)] };
+    let slots = config.slots.clamp(1 << 6, 1 << 22).next_power_of_two();
+    // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
+    let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
+    loader
+        .btf(Some(btf))
+        .verifier_log_level(VerifierLogLevel::STATS)
+        .map_max_entries("events", config.ring_bytes)
+        .map_max_entries("slots", slots / super::event::WAYS as u32)
+        .override_global("has_queue_argument", flag(has_queue_argument), true)
+        .override_global("has_io_start", flag(features.io_start), true)
+        .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
+        .override_global("attribution", flag(config.attribution), true)
+        .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
+        .override_global("filtered", flag(config.filtered), true)
+        .override_global("slot_shift", shift, true);
+    let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the tracer's maps", &e))?;
+    for probe in probes(features) {
+        program(&mut bpf, probe)?
+            .load(probe.tracepoint, btf)
+            .map_err(|e| refused(format!("load the program {}", probe.program), &e))?;
+    }
+    Ok(bpf)
+}
+
+const fn numbers() -> [u8; 64] {
+    let mut all = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        all[i] = i as u8;
+        i += 1;
+    }
+    all
+}
+
+/// The probes of request-based devices in attach order, then those of bio-based ones.
+pub(super) fn probes(features: Features) -> impl Iterator<Item = Probe> {
+    request_probes(features).chain(BIO_PROBES)
+}
+
+/// The probes of request-based devices in attach order.
+pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> {
+    let start = features.io_start.then_some(START);
+    let merge = features.merge.then_some(MERGE);
+    start.into_iter().chain([ISSUE]).chain(merge).chain([COMPLETE])
+}
+
+/// The probes of bio-based devices in attach order.
+pub(super) const BIO_PROBES: [Probe; 2] = [BIO_QUEUE, BIO_COMPLETE];
+
+/// The loaded program of `probe`.
+pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint, TraceError> {
+    let missing =
+        || TraceError::Refused { what: format!("find the program {}", probe.program), why: "not in the object".into() };
+    bpf.program_mut(probe.program).ok_or_else(missing)?.try_into().map_err(|_| missing())
+}
+
+/// Whether the cgroup that a bio is charged to belongs to the cgroup v2 hierarchy, whose directories' inode numbers
+/// are the ids in recordings. Where the io controller sits on a v1 hierarchy ("hybrid") its ids mean something else,
+/// and the submitting task's v2 cgroup is taken instead. `/proc/cgroups` says 0 in its second column for v2; recent
+/// kernels leave controllers without v1 support out.
+pub(super) fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
+    let Ok(text) = fs::read_to_string(proc_cgroups) else { return false };
+    let blkio = text.lines().find(|l| l.split_whitespace().next() == Some("blkio"));
+    blkio.is_none_or(|l| l.split_whitespace().nth(1) == Some("0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each switch prunes code from the programs, so each setting is another program to the verifier.
+    #[test]
+    fn the_verifier_takes_the_programs_whatever_is_switched_off() {
+        let Ok(here) = Features::read() else {
+            eprintln!("SKIP: no BTF, or no block tracepoints");
+            return;
+        };
+        // None, all, and all but one.
+        for bits in [0, 31].into_iter().chain((0..5).map(|i| 31 ^ 1u8 << i)) {
+            let on = |bit: u8| bits >> bit & 1 == 1;
+            let config =
+                Config { ring_bytes: 4096, attribution: on(0), filtered: on(1), slots: 64, cgroup_of_bio: on(2) };
+            let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), ..here };
+            match load(config, features) {
+                Ok(_) => {}
+                Err(TraceError::NoPrivilege { .. }) => {
+                    eprintln!("SKIP: may not load BPF programs");
+                    return;
+                }
+                Err(e) => panic!("{config:?} {features:?}: {e}"),
+            }
+        }
+    }
+
+    #[test]
+    fn words_are_found_whole() {
+        let btf = b"\0btf_trace_block_io_start_x\0btf_trace_block_rq_issue\0";
+        assert!(has_tracepoint(btf, "block_rq_issue"));
+        assert!(!has_tracepoint(btf, "block_io_start"));
+    }
+
+    #[test]
+    fn completion_is_attached_last() {
+        let features = Features { io_start: true, merge: true, marks_pinned_pages: true };
+        assert_eq!(request_probes(features).collect::<Vec<_>>(), [START, ISSUE, MERGE, COMPLETE]);
+        let old = Features { io_start: false, merge: false, marks_pinned_pages: false };
+        assert_eq!(request_probes(old).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
+    }
+
+    #[test]
+    fn the_io_controller_is_looked_up_in_its_hierarchy() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("cgroups");
+        let is_v2 = |text: &str| {
+            fs::write(&path, text).expect("write");
+            io_controller_is_v2(&path)
+        };
+        assert!(!is_v2("#subsys_name\thierarchy\nblkio\t7\t1\t1\n"));
+        assert!(is_v2("#subsys_name\thierarchy\nblkio\t0\t1\t1\n"));
+        assert!(is_v2("#subsys_name\thierarchy\nmemory\t0\t1\t1\n"));
+        assert!(!io_controller_is_v2(&dir.path().join("absent")));
+    }
+}

@@ -1,0 +1,102 @@
+//! Reading what the kernel half could not deliver.
+
+use std::collections::HashMap;
+
+use aya::maps::{Array, MapData, PerCpuHashMap};
+use iolens_core::model::{DevId, Lost};
+
+use super::{
+    error::{TraceError, refused},
+    event::{LossKey, LossValue},
+};
+
+/// The counts of one key over all CPUs, as they stood at the last look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Seen {
+    ios: u64,
+    bytes: u64,
+    merges: u64,
+}
+
+/// Turns the kernel half's ever-growing counts into [`Lost`] intervals.
+pub(super) struct LossReader {
+    total: Array<MapData, u64>,
+    epoch: Array<MapData, u64>,
+    losses: PerCpuHashMap<MapData, LossKey, LossValue>,
+    last_total: u64,
+    last_epoch: u64,
+    seen: HashMap<LossKey, Seen>,
+}
+
+impl LossReader {
+    pub fn new(
+        total: Array<MapData, u64>,
+        epoch: Array<MapData, u64>,
+        losses: PerCpuHashMap<MapData, LossKey, LossValue>,
+    ) -> LossReader {
+        LossReader { total, epoch, losses, last_total: 0, last_epoch: 1, seen: HashMap::new() }
+    }
+
+    /// Appends what was lost since the last call, an interval for each device, class and reason. When nothing was
+    /// lost, this is one system call.
+    pub fn read(&mut self, start_monotonic_ns: i64, out: &mut Vec<Lost>) -> Result<(), TraceError> {
+        let total = self.total.get(&0, 0).map_err(|e| refused("read its losses", &e))?;
+        if total == self.last_total {
+            return Ok(());
+        }
+        self.last_total = total;
+        // Raised first: what is lost while this reads may be counted now and dated anew, but never counted undated.
+        let epoch = self.last_epoch;
+        self.last_epoch += 1;
+        self.epoch.set(0, self.last_epoch, 0).map_err(|e| refused("date its losses", &e))?;
+        for item in self.losses.iter() {
+            let (key, cpus) = item.map_err(|e| refused("read its losses", &e))?;
+            let (now, interval) = summed(cpus.iter(), epoch);
+            let before = self.seen.insert(key, now).unwrap_or_default();
+            if let Some((first_ns, last_ns)) = interval.filter(|_| now != before) {
+                out.push(Lost {
+                    from_ns: first_ns as i64 - start_monotonic_ns,
+                    to_ns: last_ns as i64 - start_monotonic_ns,
+                    dev: Some(DevId(key.dev as i32)).filter(|d| d.0 != 0),
+                    class: key.class(),
+                    reason: key.reason(),
+                    ios: Some((now.ios - before.ios) as i64),
+                    bytes: Some((now.bytes - before.bytes) as i64),
+                    merges: Some((now.merges - before.merges) as i64),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sum of the CPUs' counts, and the interval of what was counted in `epoch` or since.
+fn summed<'a>(cpus: impl Iterator<Item = &'a LossValue>, epoch: u64) -> (Seen, Option<(u64, u64)>) {
+    let mut sum = Seen::default();
+    let mut interval: Option<(u64, u64)> = None;
+    for cpu in cpus {
+        sum.ios += cpu.ios;
+        sum.bytes += cpu.bytes;
+        sum.merges += cpu.merges;
+        if cpu.first_ns > 0 && cpu.epoch >= epoch {
+            let (first, last) = interval.unwrap_or((cpu.first_ns, cpu.last_ns));
+            interval = Some((first.min(cpu.first_ns), last.max(cpu.last_ns)));
+        }
+    }
+    (sum, interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_are_added_and_old_ones_do_not_stretch_the_interval() {
+        let cpu =
+            |ios, first_ns, last_ns, epoch| LossValue { ios, bytes: ios * 512, merges: 0, first_ns, last_ns, epoch };
+        let (sum, interval) =
+            summed([cpu(3, 10, 20, 1), cpu(2, 50, 60, 2), cpu(1, 40, 55, 2), cpu(0, 0, 0, 0)].iter(), 2);
+        assert_eq!(sum, Seen { ios: 6, bytes: 3072, merges: 0 });
+        assert_eq!(interval, Some((40, 60)));
+    }
+}

@@ -1,0 +1,191 @@
+//! Ordering across CPUs: a low-watermark reorder buffer.
+//!
+//! CPUs write completions into one ring, each with the time at which it read the clock. Neighbours in the ring may be
+//! swapped in time, because a CPU can be delayed between two steps. The kernel half takes its place in the ring
+//! *before* it reads the clock. So a reader that reads the clock (T), then the ring's producer position, then takes
+//! every record up to there without meeting an unfinished one, has every event stamped before T: an event with an
+//! earlier stamp had its place by then. T, less a slack for stores that other CPUs do not see yet, is the
+//! *watermark*: what is older is complete and can leave in order, what is younger waits for the next drain. When an
+//! unfinished record stops the drain, the watermark stays where it was.
+//!
+//! An event older than the watermark under which others have left is *late*. The above excludes it; should a kernel
+//! ever break the assumption, late events are delivered with the next batch and counted, never dropped.
+
+/// Something with a time.
+pub(crate) trait Stamped {
+    /// When it happened, in nanoseconds of the kernel's monotonic clock.
+    fn stamp(&self) -> u64;
+}
+
+/// How far back a new event is inserted in place before sorting the whole is left to [`ReorderBuffer::release`].
+const SHORT_WAY: usize = 64;
+
+/// Holds events until everything older is known to have arrived.
+#[derive(Debug)]
+pub(crate) struct ReorderBuffer<T> {
+    pending: Vec<T>,
+    sorted: bool,
+    watermark: u64,
+    late: u64,
+}
+
+impl<T: Stamped> ReorderBuffer<T> {
+    /// An empty buffer with its watermark at 0.
+    pub fn new() -> ReorderBuffer<T> {
+        ReorderBuffer { pending: Vec::new(), sorted: true, watermark: 0, late: 0 }
+    }
+
+    /// Takes an event, in any order. Cheap if its place is near the end.
+    #[inline]
+    pub fn push(&mut self, event: T) {
+        let stamp = event.stamp();
+        if stamp < self.watermark {
+            self.late += 1;
+        }
+        match self.pending.last() {
+            Some(last) if last.stamp() > stamp => self.insert(event, stamp),
+            _ => self.pending.push(event),
+        }
+    }
+
+    #[cold]
+    fn insert(&mut self, event: T, stamp: u64) {
+        if self.sorted {
+            let from = self.pending.len().saturating_sub(SHORT_WAY);
+            let at = from + self.pending[from..].partition_point(|p| p.stamp() <= stamp);
+            if at > from || from == 0 {
+                self.pending.insert(at, event);
+                return;
+            }
+        }
+        self.sorted = false;
+        self.pending.push(event);
+    }
+
+    /// Raises the watermark and hands out, in order, all that is older than it. Events with equal stamps keep the
+    /// order in which they came. A watermark below an earlier one changes nothing.
+    pub fn release(&mut self, watermark: u64, mut take: impl FnMut(&T)) -> usize {
+        self.watermark = self.watermark.max(watermark);
+        if !self.sorted {
+            self.pending.sort_by_key(Stamped::stamp);
+            self.sorted = true;
+        }
+        let n = self.pending.partition_point(|p| p.stamp() < self.watermark);
+        self.pending[..n].iter().for_each(&mut take);
+        self.pending.drain(..n);
+        n
+    }
+
+    /// How many events came too late so far.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Everything older than this has left.
+    pub fn watermark(&self) -> u64 {
+        self.watermark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    impl Stamped for (u64, u32) {
+        fn stamp(&self) -> u64 {
+            self.0
+        }
+    }
+
+    /// Events of several CPUs as the ring shows them: each takes its place, then its stamp up to `delay` later.
+    fn ring(steps: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut place = 0;
+        steps
+            .iter()
+            .map(|(gap, delay)| {
+                place += gap;
+                (place, place + delay)
+            })
+            .collect()
+    }
+
+    proptest! {
+        /// The algorithm's promise, played through: drains at arbitrary instants, records unfinished until stamped.
+        #[test]
+        fn sorted_complete_and_never_late(
+            steps in prop::collection::vec((0u64..20, 0u64..200), 0..300),
+            drains in prop::collection::vec(0u64..50, 1..100),
+        ) {
+            let records = ring(&steps);
+            let mut buffer = ReorderBuffer::new();
+            let mut out = Vec::new();
+            let mut next = 0;
+            let mut now = 0;
+            for gap in drains {
+                now += gap;
+                let placed = records.partition_point(|(place, _)| *place < now);
+                let mut stopped = false;
+                while next < placed {
+                    if records[next].1 >= now {
+                        stopped = true;
+                        break;
+                    }
+                    buffer.push((records[next].1, next as u32));
+                    next += 1;
+                }
+                buffer.release(if stopped { 0 } else { now }, |e| out.push(*e));
+            }
+            for (i, record) in records.iter().enumerate().skip(next) {
+                buffer.push((record.1, i as u32));
+            }
+            buffer.release(u64::MAX, |e| out.push(*e));
+            prop_assert_eq!(buffer.late(), 0);
+            prop_assert!(out.is_sorted_by_key(|e| e.0));
+            let mut seen: Vec<u32> = out.iter().map(|e| e.1).collect();
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..records.len() as u32).collect::<Vec<_>>());
+        }
+
+        /// Any input at all, in any batches: nothing is dropped, each batch is sorted, what is late is counted.
+        #[test]
+        fn anything_pushed_comes_out_once(batches in prop::collection::vec((prop::collection::vec(0u64..1000, 0..150), 0u64..1000), 0..10)) {
+            let mut buffer = ReorderBuffer::new();
+            let (mut pushed, mut out, mut late) = (Vec::new(), Vec::new(), 0);
+            let mut mark = 0;
+            for (stamps, watermark) in batches {
+                for s in stamps {
+                    late += u64::from(s < mark);
+                    let id = pushed.len() as u32;
+                    pushed.push((s, id));
+                    buffer.push((s, id));
+                }
+                mark = mark.max(watermark);
+                let from = out.len();
+                buffer.release(watermark, |e| out.push(*e));
+                prop_assert!(out[from..].is_sorted());
+                prop_assert!(out[from..].iter().all(|e| e.0 < mark));
+            }
+            let from = out.len();
+            buffer.release(u64::MAX, |e| out.push(*e));
+            prop_assert!(out[from..].is_sorted(), "equal stamps keep their order");
+            prop_assert_eq!(buffer.late(), late);
+            out.sort_unstable();
+            pushed.sort_unstable();
+            prop_assert_eq!(out, pushed);
+        }
+    }
+
+    #[test]
+    fn what_is_younger_than_the_watermark_waits() {
+        let mut buffer = ReorderBuffer::new();
+        [(30, 0), (10, 1), (20, 2)].into_iter().for_each(|e| buffer.push(e));
+        let mut out = Vec::new();
+        assert_eq!(buffer.release(20, |e| out.push(*e)), 1);
+        buffer.push((15, 3));
+        assert_eq!(buffer.late(), 1);
+        assert_eq!(buffer.release(31, |e| out.push(*e)), 3);
+        assert_eq!(out, [(10, 1), (15, 3), (20, 2), (30, 0)]);
+        assert_eq!(buffer.watermark(), 31);
+    }
+}

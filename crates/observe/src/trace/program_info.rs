@@ -1,0 +1,49 @@
+//! What the kernel says of a loaded program (`BPF_OBJ_GET_INFO_BY_FD`).
+
+use std::{
+    io,
+    os::fd::{AsRawFd, BorrowedFd},
+};
+
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
+
+/// `struct bpf_prog_info` up to `verified_insns` (include/uapi/linux/bpf.h). What nobody here reads has no name.
+/// Kernels fill as much of it as they know; the rest stays 0.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct ProgramInfo {
+    head: [u32; 4],
+    /// Bytes of machine code.
+    pub jited_bytes: u32,
+    /// Bytes of BPF code after the verifier's changes.
+    pub translated_bytes: u32,
+    middle: [u64; 21],
+    /// Time spent in it while statistics were on.
+    pub run_time_ns: u64,
+    /// How often it ran while statistics were on.
+    pub runs: u64,
+    /// How often it was left out because it was already running on that CPU (5.12; for tracepoints 6.2).
+    pub recursion_misses: u64,
+    /// Instructions the verifier went through (5.16).
+    pub verified_instructions: u32,
+    tail: u32,
+}
+const _: () = assert!(size_of::<ProgramInfo>() == 224);
+
+#[repr(C)]
+struct InfoByFd {
+    fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
+/// Asks the kernel about the program behind `fd`.
+pub(super) fn program_info(fd: BorrowedFd<'_>) -> io::Result<ProgramInfo> {
+    let mut info = ProgramInfo::default();
+    let attr =
+        InfoByFd { fd: fd.as_raw_fd() as u32, info_len: size_of::<ProgramInfo>() as u32, info: &raw mut info as u64 };
+    // SAFETY: the attributes are those of this command and live through the call; the kernel writes at most
+    // `info_len` bytes to `info`, all of whose bit patterns are values.
+    let r = unsafe { libc::syscall(libc::SYS_bpf, BPF_OBJ_GET_INFO_BY_FD, &raw const attr, size_of::<InfoByFd>()) };
+    if r < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+}

@@ -1,0 +1,126 @@
+//! The reader's side of a BPF ring buffer (kernel/bpf/ringbuf.c; the layout is the kernel's ABI).
+//!
+//! Read here rather than through the loader's library for three things it does not give: how full the ring is, whether
+//! a drain was stopped by an unfinished record (which the ordering needs), and one store of the consumer position
+//! per drain instead of one per record. The data pages are mapped once, not twice as usual, so that an 8 MiB ring
+//! counts as 8 MiB of this process: the few records that straddle the end are put together from two pieces.
+
+use std::{
+    io,
+    os::fd::BorrowedFd,
+    ptr::{self, NonNull},
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+const BUSY: u32 = 1 << 31;
+const DISCARDED: u32 = 1 << 30;
+const HEADER: u64 = 8;
+
+struct Mapping {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+impl Mapping {
+    fn new(fd: BorrowedFd<'_>, offset: u64, len: usize, prot: ProtFlags) -> io::Result<Mapping> {
+        // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing that exists.
+        let at = unsafe { mmap(ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset)? };
+        let at = NonNull::new(at.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(Mapping { at, len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length; the one owner goes away, nothing borrows it.
+        let _ = unsafe { munmap(self.at.as_ptr().cast(), self.len) };
+    }
+}
+
+/// What one drain met.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Drained {
+    /// Records handed out.
+    pub records: u64,
+    /// Every record that had its place when the drain began was handed out.
+    pub complete: bool,
+    /// How full the ring was when the drain began, 0 to 1.
+    pub fill: f64,
+}
+
+/// The consumer of a ring whose records are all of type `T`.
+pub(crate) struct Ring<T> {
+    consumer: Mapping,
+    producer: Mapping,
+    data: *const u8,
+    size: u64,
+    records: std::marker::PhantomData<T>,
+}
+
+// SAFETY: the mappings belong to this value alone and stay valid in whatever thread it lives.
+unsafe impl<T: Send> Send for Ring<T> {}
+
+impl<T: Copy> Ring<T> {
+    /// Maps the ring behind `fd`, whose data area has `size` bytes (a power of two, whole pages).
+    pub fn new(fd: BorrowedFd<'_>, size: u32) -> io::Result<Ring<T>> {
+        let page = rustix::param::page_size();
+        let consumer = Mapping::new(fd, 0, page, ProtFlags::READ | ProtFlags::WRITE)?;
+        let producer = Mapping::new(fd, page as u64, page + size as usize, ProtFlags::READ)?;
+        // SAFETY: the mapping is longer than a page.
+        let data = unsafe { producer.at.as_ptr().add(page) };
+        Ok(Ring { consumer, producer, data, size: u64::from(size), records: std::marker::PhantomData })
+    }
+
+    fn consumer_position(&self) -> &AtomicU64 {
+        // SAFETY: the first word of the consumer page is its position, aligned; the kernel reads it atomically.
+        unsafe { self.consumer.at.cast().as_ref() }
+    }
+
+    fn producer_position(&self) -> &AtomicU64 {
+        // SAFETY: the first word of the producer page is its position, aligned; the kernel stores it with release.
+        unsafe { self.producer.at.cast().as_ref() }
+    }
+
+    /// Hands every finished record to `take`, in the order of their places, up to the first unfinished one.
+    pub fn drain(&mut self, mut take: impl FnMut(T)) -> Drained {
+        let end = self.producer_position().load(Ordering::Acquire);
+        let begin = self.consumer_position().load(Ordering::Relaxed);
+        let (mut at, mut records, mut complete) = (begin, 0, true);
+        while at < end {
+            // SAFETY: `at` is below the producer position: a record header lies there, aligned to 8 within the data.
+            let header = unsafe { &*self.data.add((at & (self.size - 1)) as usize).cast::<AtomicU32>() };
+            let length = header.load(Ordering::Acquire);
+            if length & BUSY != 0 {
+                complete = false;
+                break;
+            }
+            let bytes = u64::from(length & !(BUSY | DISCARDED));
+            if length & DISCARDED == 0 && bytes as usize == size_of::<T>() {
+                take(self.read(at + HEADER));
+                records += 1;
+            }
+            at += (bytes + HEADER).next_multiple_of(8);
+        }
+        self.consumer_position().store(at, Ordering::Release);
+        Drained { records, complete, fill: (end - begin) as f64 / self.size as f64 }
+    }
+
+    #[inline]
+    fn read(&self, at: u64) -> T {
+        let offset = (at & (self.size - 1)) as usize;
+        let head = (self.size as usize - offset).min(size_of::<T>());
+        let mut record = std::mem::MaybeUninit::<T>::uninit();
+        let to = record.as_mut_ptr().cast::<u8>();
+        // SAFETY: a finished record of exactly this size lies at `offset`, going round the end of the data if need be;
+        // the kernel does not write to it until the consumer position passes it. Its type is plain data.
+        unsafe {
+            ptr::copy_nonoverlapping(self.data.add(offset), to, head);
+            if head < size_of::<T>() {
+                ptr::copy_nonoverlapping(self.data, to.add(head), size_of::<T>() - head);
+            }
+            record.assume_init()
+        }
+    }
+}

@@ -1,0 +1,397 @@
+//! [`Tracer`]: attach, poll, finish.
+
+use std::{
+    collections::HashSet,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, MapData, PerCpuHashMap},
+    sys::Stats,
+};
+use iolens_core::model::{DevId, Io, LossReason, Lost};
+
+use super::{
+    error::{TraceError, refused},
+    event::{IoEvent, Slot, SlotSet},
+    load::{self, BIO_PROBES, Config, Features, Probe},
+    loss::LossReader,
+    order::ReorderBuffer,
+    program_info::{ProgramInfo, program_info},
+    ring::{Drained, Ring},
+};
+
+/// Stores of one CPU become visible to another after this long at most; see `order.rs`.
+const SLACK_NS: u64 = 20_000;
+
+/// How the tracer is to run.
+#[derive(Debug, Clone)]
+pub struct TracerOptions {
+    /// Only these whole disks; `None`: all, and those that appear later.
+    pub devices: Option<Vec<DevId>>,
+    /// Size of the ring between kernel and user space in bytes: a power of two, whole pages. An event takes 96.
+    pub ring_bytes: u32,
+    /// Look up process, cgroup and file of each I/O (costs some 200 ns more per I/O).
+    pub attribution: bool,
+    /// Trace bio-based devices (dm, md, zram, brd) from the start. Costs on every bio of request-based ones too.
+    pub bio_based: bool,
+    /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here. See also
+    /// [`Tracer::count_from_attach`].
+    pub start_monotonic_ns: i64,
+    /// I/Os that may be in flight at once; rounded up to a power of two. Some 90 bytes of kernel memory each.
+    pub slots: u32,
+    /// Measure the time spent in the probes (see [`Tracer::probe_cost`]); costs some 60 ns per probe itself.
+    pub measure_cost: bool,
+    /// Trace as if the kernel had no `block_io_start` (before 6.5): to see what older kernels would show.
+    pub without_io_start: bool,
+}
+
+impl Default for TracerOptions {
+    fn default() -> TracerOptions {
+        TracerOptions {
+            devices: None,
+            ring_bytes: 8 << 20,
+            attribution: true,
+            bio_based: false,
+            start_monotonic_ns: 0,
+            slots: 1 << 14,
+            measure_cost: false,
+            without_io_start: false,
+        }
+    }
+}
+
+/// What one [`Tracer::poll`] found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PollStats {
+    /// Events taken from the ring.
+    pub drained: u64,
+    /// How full the ring was, 0 to 1.
+    pub fill_fraction: f64,
+    /// Events so far that came after younger ones had been handed out; 0 unless the kernel breaks a promise.
+    pub late: u64,
+    /// Every I/O completed before this has been handed out (or lost), in nanoseconds since the recording's start.
+    pub complete_to_ns: i64,
+}
+
+/// What [`Tracer::finish`] found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FinishStats {
+    /// Events taken from the ring by it.
+    pub drained: u64,
+    /// Late events of the whole run, see [`PollStats::late`].
+    pub late: u64,
+    /// I/Os started while tracing that had not completed at its end.
+    pub in_flight: u64,
+}
+
+/// What the probes cost the machine while statistics were on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProbeCost {
+    /// Nanoseconds of CPU in all probes together, the statistics' own share included (some 60 ns per run).
+    pub run_time_ns: u64,
+    /// Each program: name, runs, nanoseconds.
+    pub programs: Vec<(String, u64, u64)>,
+}
+
+/// What the kernel made of one program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramReport {
+    /// Its name in the kernel half.
+    pub name: &'static str,
+    /// The tracepoint it is for.
+    pub tracepoint: &'static str,
+    /// Whether it is attached.
+    pub attached: bool,
+    /// Instructions that the verifier went through (limit: one million); 0 before Linux 5.16.
+    pub verified_instructions: u32,
+    /// Bytes of BPF code after the verifier's changes.
+    pub translated_bytes: u32,
+    /// Bytes of machine code; 0 without a JIT compiler.
+    pub jited_bytes: u32,
+    /// How often the kernel left it out because it was already running on that CPU.
+    pub recursion_misses: u64,
+}
+
+/// A running tracer. Dropping it detaches everything.
+pub struct Tracer {
+    bpf: Ebpf,
+    features: Features,
+    ring: Ring<IoEvent>,
+    buffer: ReorderBuffer<IoEvent>,
+    losses: LossReader,
+    attached: HashSet<&'static str>,
+    filter: Option<HashSet<DevId>>,
+    start_monotonic_ns: i64,
+    attached_ns: u64,
+    _stats: Option<OwnedFd>,
+}
+
+impl Tracer {
+    /// Loads and attaches. When it returns, every I/O that starts is recorded.
+    ///
+    /// # Errors
+    /// What is missing (privilege, type information, a tracepoint), why, and what to do.
+    pub fn start(options: TracerOptions) -> Result<Tracer, TraceError> {
+        if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes) {
+            return Err(TraceError::RingSize(options.ring_bytes));
+        }
+        let mut features = Features::read()?;
+        features.io_start &= !options.without_io_start;
+        let config = Config {
+            ring_bytes: options.ring_bytes,
+            attribution: options.attribution,
+            filtered: options.devices.is_some(),
+            slots: options.slots,
+            cgroup_of_bio: load::io_controller_is_v2(Path::new("/proc/cgroups")),
+        };
+        let mut bpf = load::load(config, features)?;
+        release_memory();
+        let ring = ring_of(&mut bpf, options.ring_bytes)?;
+        let losses = LossReader::new(
+            Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?,
+            Array::try_from(take_map(&mut bpf, ".data")?).map_err(|e| refused("open its map .data", &e))?,
+            PerCpuHashMap::try_from(take_map(&mut bpf, "losses")?).map_err(|e| refused("open its map losses", &e))?,
+        );
+        let stats = if options.measure_cost {
+            Some(aya::sys::enable_stats(Stats::RunTime).map_err(|e| refused("switch on run-time statistics", &e))?)
+        } else {
+            None
+        };
+        let mut tracer = Tracer {
+            bpf,
+            features,
+            ring,
+            buffer: ReorderBuffer::new(),
+            losses,
+            attached: HashSet::new(),
+            filter: options.devices.as_ref().map(|_| HashSet::new()),
+            start_monotonic_ns: options.start_monotonic_ns,
+            attached_ns: 0,
+            _stats: stats,
+        };
+        if let Some(devices) = &options.devices {
+            tracer.set_devices(devices)?;
+        }
+        tracer.attach(load::request_probes(features))?;
+        if options.bio_based {
+            tracer.attach_bio_based()?;
+        }
+        tracer.attached_ns = now_ns();
+        Ok(tracer)
+    }
+
+    fn attach(&mut self, probes: impl IntoIterator<Item = Probe>) -> Result<(), TraceError> {
+        for probe in probes {
+            if self.attached.insert(probe.program) {
+                load::program(&mut self.bpf, probe)?
+                    .attach()
+                    .map_err(|e| refused(format!("attach to the tracepoint {}", probe.tracepoint), &e))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets all times count from the moment at which the last probe was attached, since nothing is known before it;
+    /// returns that moment in nanoseconds of `CLOCK_MONOTONIC`. To be called before the first [`Tracer::poll`].
+    pub fn count_from_attach(&mut self) -> i64 {
+        self.start_monotonic_ns = self.attached_ns as i64;
+        self.start_monotonic_ns
+    }
+
+    /// Traces bio-based devices too, from now on. Does nothing the second time.
+    ///
+    /// # Errors
+    /// If the kernel refuses to attach.
+    pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
+        self.attach(BIO_PROBES)
+    }
+
+    /// Replaces the list of devices that are traced. What is in flight on a newly listed one is censored.
+    ///
+    /// # Errors
+    /// [`TraceError::NotFiltered`] if the tracer was started for all devices.
+    pub fn set_devices(&mut self, devices: &[DevId]) -> Result<(), TraceError> {
+        let Some(filter) = &mut self.filter else { return Err(TraceError::NotFiltered) };
+        let map = self.bpf.map_mut("devices").ok_or_else(|| missing_map("devices"))?;
+        let mut map: HashMap<&mut MapData, u32, u8> =
+            HashMap::try_from(map).map_err(|e| refused("open its map devices", &e))?;
+        let wanted: HashSet<DevId> = devices.iter().copied().collect();
+        for gone in filter.difference(&wanted) {
+            map.remove(&(gone.0 as u32)).map_err(|e| refused(format!("stop tracing {gone}"), &e))?;
+        }
+        for new in wanted.difference(filter) {
+            map.insert(new.0 as u32, 1, 0).map_err(|e| refused(format!("trace {new}"), &e))?;
+        }
+        *filter = wanted;
+        Ok(())
+    }
+
+    /// Takes what the kernel has ready. Appends to `out` the I/Os that are certain to be next in order of completion,
+    /// and to `lost` what was lost or censored since the last call.
+    ///
+    /// # Errors
+    /// If the losses cannot be read any more.
+    pub fn poll(&mut self, out: &mut Vec<Io>, lost: &mut Vec<Lost>) -> Result<PollStats, TraceError> {
+        let now = now_ns();
+        let drained = self.drain();
+        let watermark = if drained.complete { now.saturating_sub(SLACK_NS) } else { 0 };
+        self.release(watermark, out);
+        self.losses.read(self.start_monotonic_ns, lost)?;
+        Ok(PollStats {
+            drained: drained.records,
+            fill_fraction: drained.fill,
+            late: self.buffer.late(),
+            complete_to_ns: self.buffer.watermark() as i64 - self.start_monotonic_ns,
+        })
+    }
+
+    fn drain(&mut self) -> Drained {
+        let buffer = &mut self.buffer;
+        self.ring.drain(|event| buffer.push(event))
+    }
+
+    fn release(&mut self, watermark: u64, out: &mut Vec<Io>) {
+        let start = self.start_monotonic_ns;
+        self.buffer.release(watermark, |event| out.push(event.to_io(start)));
+    }
+
+    /// Detaches and hands out everything that is left.
+    ///
+    /// # Errors
+    /// If the losses cannot be read any more.
+    pub fn finish(mut self, out: &mut Vec<Io>, lost: &mut Vec<Lost>) -> Result<FinishStats, TraceError> {
+        // What writes events goes first: from then on an I/O either has its event or still has its slot.
+        let ends: Vec<Probe> =
+            [load::COMPLETE, load::BIO_COMPLETE].into_iter().filter(|p| self.attached.contains(p.program)).collect();
+        for probe in ends {
+            load::program(&mut self.bpf, probe)?
+                .unload()
+                .map_err(|e| refused(format!("detach {}", probe.program), &e))?;
+        }
+        let end = now_ns();
+        let mut drained = 0;
+        // Detached programs may still be running on other CPUs for a moment.
+        loop {
+            let d = self.drain();
+            drained += d.records;
+            if d.complete && now_ns() > end + SLACK_NS {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        self.release(u64::MAX, out);
+        self.losses.read(self.start_monotonic_ns, lost)?;
+        let in_flight = self.left_over(end, lost)?;
+        Ok(FinishStats { drained, late: self.buffer.late(), in_flight })
+    }
+
+    /// Looks at what still holds a slot at `end`: in flight, as far as the device has so many; what is more, and
+    /// oldest, has completed unseen. Slots from before the last probe was attached may be of I/Os whose completion
+    /// nobody could see, and do not count.
+    fn left_over(&self, end: u64, lost: &mut Vec<Lost>) -> Result<u64, TraceError> {
+        let map = self.bpf.map("slots").ok_or_else(|| missing_map("slots"))?;
+        let slots: Array<&MapData, SlotSet> = Array::try_from(map).map_err(|e| refused("open its map slots", &e))?;
+        let mut by_device: std::collections::HashMap<DevId, Vec<Slot>> = std::collections::HashMap::new();
+        for set in slots.iter() {
+            let set = set.map_err(|e| refused("read its map slots", &e))?;
+            for slot in set.slots {
+                if slot.key != 0 && slot.dev != 0 && (self.attached_ns..=end).contains(&slot.start_ns) {
+                    by_device.entry(DevId(slot.dev as i32)).or_default().push(slot);
+                }
+            }
+        }
+        let mut in_flight = 0;
+        for (dev, mut slots) in by_device {
+            slots.sort_by_key(|s| s.issue_ns);
+            let flying = in_flight_of(dev).unwrap_or(slots.len()).min(slots.len());
+            in_flight += flying as u64;
+            slots.truncate(slots.len() - flying);
+            lost.extend(slots.iter().map(|slot| Lost {
+                from_ns: slot.start_ns.max(slot.issue_ns) as i64 - self.start_monotonic_ns,
+                to_ns: end as i64 - self.start_monotonic_ns,
+                dev: Some(dev),
+                class: Some(slot.op().class()),
+                reason: LossReason::Unseen,
+                ios: Some(1),
+                bytes: Some(i64::from(slot.bytes)),
+                merges: Some(i64::from(slot.merges)),
+            }));
+        }
+        Ok(in_flight)
+    }
+
+    fn info(&self, probe: Probe) -> io::Result<ProgramInfo> {
+        let program = self.bpf.program(probe.program).ok_or(io::ErrorKind::NotFound)?;
+        let fd = program.fd().map_err(io::Error::other)?;
+        program_info(fd.as_fd())
+    }
+
+    /// What the probes cost so far; `None` unless the tracer was started with [`TracerOptions::measure_cost`].
+    pub fn probe_cost(&self) -> Option<ProbeCost> {
+        self._stats.as_ref()?;
+        let programs: Vec<(String, u64, u64)> = load::probes(self.features)
+            .filter(|p| self.attached.contains(p.program))
+            .filter_map(|p| self.info(p).ok().map(|i| (p.program.to_owned(), i.runs, i.run_time_ns)))
+            .collect();
+        Some(ProbeCost { run_time_ns: programs.iter().map(|p| p.2).sum(), programs })
+    }
+
+    /// What the kernel made of each program.
+    pub fn program_report(&self) -> Vec<ProgramReport> {
+        load::probes(self.features)
+            .filter_map(|p| {
+                let info = self.info(p).ok()?;
+                Some(ProgramReport {
+                    name: p.program,
+                    tracepoint: p.tracepoint,
+                    attached: self.attached.contains(p.program),
+                    verified_instructions: info.verified_instructions,
+                    translated_bytes: info.translated_bytes,
+                    jited_bytes: info.jited_bytes,
+                    recursion_misses: info.recursion_misses,
+                })
+            })
+            .collect()
+    }
+}
+
+fn missing_map(name: &str) -> TraceError {
+    TraceError::Refused { what: format!("find the map {name}"), why: "not in the object".into() }
+}
+
+fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, TraceError> {
+    bpf.take_map(name).ok_or_else(|| missing_map(name))
+}
+
+fn ring_of(bpf: &mut Ebpf, bytes: u32) -> Result<Ring<IoEvent>, TraceError> {
+    let aya::maps::Map::RingBuf(map) = bpf.map("events").ok_or_else(|| missing_map("events"))? else {
+        return Err(missing_map("events"));
+    };
+    Ring::new(map.fd().as_fd(), bytes).map_err(|e| refused("map its ring", &e))
+}
+
+/// Requests in flight on a disk, as the kernel counts them; `None` if it does not say.
+fn in_flight_of(dev: DevId) -> Option<usize> {
+    let text = std::fs::read_to_string(format!("/sys/dev/block/{dev}/inflight")).ok()?;
+    text.split_whitespace().map(|n| n.parse::<usize>().ok()).sum()
+}
+
+/// `CLOCK_MONOTONIC`, as `bpf_ktime_get_ns()` counts it.
+fn now_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Loading goes through the whole of the kernel's type information, tens of megabytes once parsed; glibc keeps what
+/// was freed until told otherwise.
+fn release_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no arguments of consequence, no state of ours.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

@@ -1,0 +1,116 @@
+import type { Finding } from "../data";
+import { DEFINITIONS } from "../definitions";
+import { fill, h, term } from "../dom";
+import * as format from "../format";
+import type { Store } from "../store";
+import { around } from "../zoom";
+
+/** Cards shown at first. */
+const shownAtFirst = () => (matchMedia("(max-width: 700px)").matches ? 3 : 6);
+const FACTS = 7;
+
+/** What matters most of a finding's evidence, in this order; the rest is folded away. */
+const FOREMOST = [
+  "read_p99_during_us", "read_p99_outside_us", "write_p99_during_us", "write_p99_outside_us", "ratio",
+  "period_s", "cycles", "confidence", "p_value",
+  "peak_bytes_per_s", "mean_1s_bytes_per_s", "hidden_factor", "bytes", "ios", "peak_iops",
+  "knee_in_flight", "mean_in_flight", "max_ios_per_s", "saturated_percent",
+  "io_ticks_percent", "exact_percent", "expected_percent", "busy_percent", "util_io_ticks_percent",
+  "slowest_us", "max_us", "errors", "cause",
+];
+
+/** Evidence that is worth a place on the card, the foremost first, and all the rest. */
+export function foremost(evidence: Record<string, unknown>, most: number): [[string, unknown][], [string, unknown][]] {
+  const known = Object.entries(evidence).filter(([, v]) => v !== null);
+  const plain = known.filter(([, v]) => typeof v !== "object");
+  const rank = (key: string) => (FOREMOST.includes(key) ? FOREMOST.indexOf(key) : FOREMOST.length);
+  const ordered = [...plain].sort((a, b) => rank(a[0]) - rank(b[0]));
+  const named = ordered.filter(([k]) => FOREMOST.includes(k)).length;
+  const first = ordered.slice(0, named > 0 ? Math.min(most, named) : most);
+  // Who did it is always worth its line.
+  const cause = ordered.find(([k]) => k === "cause");
+  if (cause && !first.includes(cause)) first[first.length - 1] = cause;
+  return [first, known.filter((e) => !first.includes(e))];
+}
+
+/** Findings as cards; choosing one zooms the charts to its time. */
+export class Findings {
+  readonly root: HTMLElement;
+  readonly #list = h("div", { class: "cards" });
+  readonly #cards = new Map<Finding, HTMLElement>();
+  #all = false;
+
+  constructor(readonly store: Store, readonly chosen: () => void) {
+    this.root = h("section", { id: "findings" }, h("h2", { text: "Findings" }), this.#list);
+    this.#fill();
+  }
+
+  #fill(): void {
+    const findings = this.store.data.findings;
+    if (findings.length === 0) {
+      fill(this.#list, h("p", { class: "empty", text: this.#nothing() }));
+      return;
+    }
+    const shown = this.#all ? findings : findings.slice(0, shownAtFirst());
+    this.#cards.clear();
+    const cards = shown.map((f) => this.#card(f));
+    const rest = findings.length - shown.length;
+    const more = rest > 0 && h("button", { class: "more", type: "button", text: `Show ${rest} more`, onclick: () => this.#showAll() });
+    fill(this.#list, ...cards, more);
+  }
+
+  #nothing(): string {
+    const r = this.store.data.recording;
+    if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts, starvation and rhythms cannot be found in it.";
+    if (r.ios === 0) return `No block I/O completed during these ${format.span(r.duration_s)}: there is nothing to find, and nothing to draw.`;
+    return "Nothing stands out: no bursts beyond what one-second sampling shows, no starvation, no rhythm, no saturation.";
+  }
+
+  #showAll(): void {
+    const next = this.store.data.findings[shownAtFirst()];
+    this.#all = true;
+    this.#fill();
+    if (next) this.#cards.get(next)?.querySelector<HTMLElement>("button")?.focus();
+  }
+
+  #card(f: Finding): HTMLElement {
+    const definition = DEFINITIONS[f.kind];
+    const [first, more] = foremost(f.evidence, FACTS);
+    const fact = ([k, v]: [string, unknown]) => {
+      const text = format.byKey(k, v);
+      return h("div", { class: text.length > 18 ? "wide" : undefined }, h("dt", { text: format.label(k) }), h("dd", { text }));
+    };
+    const card = h(
+      "article",
+      { class: `card ${f.severity}` },
+      h(
+        "header",
+        {},
+        h("span", { class: `severity ${f.severity}`, text: f.severity }),
+        definition ? term(definition.title, f.kind, "kind") : h("span", { class: "kind", text: f.kind }),
+        f.device !== null && h("span", { class: "device", text: f.device }),
+      ),
+      h("p", { class: "summary", text: f.summary }),
+      h("dl", { class: "facts" }, ...first.map(fact)),
+      more.length > 0 && h("details", {}, h("summary", { text: "All evidence" }), h("dl", { class: "facts" }, ...more.map(fact))),
+      h("button", { class: "show", type: "button", "aria-label": `Show in the charts: ${f.summary}`, text: `Show ${this.#when(f)}`, onclick: () => this.#show(f) }),
+    );
+    this.#cards.set(f, card);
+    return card;
+  }
+
+  #when(f: Finding): string {
+    const span = f.end_s - f.start_s;
+    if (span >= (this.store.bounds.to - this.store.bounds.from) * 0.98) return "the whole recording";
+    return `${format.elapsed(f.start_s, Math.max(span / 20, 1e-3))}, for ${format.span(span)}`;
+  }
+
+  #show(f: Finding): void {
+    this.store.chooseFinding(f, around(f.start_s, f.end_s, 0.05));
+    this.chosen();
+  }
+
+  update(): void {
+    for (const [f, card] of this.#cards) card.classList.toggle("chosen", f === this.store.finding);
+  }
+}
