@@ -1,6 +1,8 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+mod import;
 pub mod iostat;
+mod lab;
 mod signal;
 mod units;
 
@@ -9,6 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use import::ImportPlan;
+pub use lab::{LabCopies, LabExperiment, LabFio, LabPlan, LabPoll};
 pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
@@ -20,6 +24,8 @@ pub enum Plan {
     Report(ReportPlan),
     Zoom(ZoomPlan),
     Live(LivePlan),
+    Import(ImportPlan),
+    Lab(LabPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Iostat(IostatPlan),

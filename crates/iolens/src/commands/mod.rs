@@ -2,16 +2,20 @@
 
 mod demo;
 mod doctor;
+mod import;
 pub mod iostat;
+mod lab;
 mod live;
 pub mod record;
 mod report;
 pub mod report_html;
+mod report_rates;
 mod source;
 mod throttle;
 mod util;
 mod window;
 mod zoom;
+mod zoom_rates;
 
 use anyhow::Result;
 
@@ -27,6 +31,8 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
         Plan::Live(p) => live::run(&p),
+        Plan::Import(p) => import::run(&p),
+        Plan::Lab(p) => lab::run(&p.experiment),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),

@@ -46,7 +46,17 @@ pub fn write(recording: &Recording, report: &Report, range: &Range<i64>, out: &P
         notes: &[],
         marks: &recording.marks(range.clone()),
     };
-    std::fs::write(out, html::render(&data)?).with_context(|| format!("cannot write {}", out.display()))
+    write_whole(out, &html::render(&data)?).with_context(|| format!("cannot write {}", out.display()))
+}
+
+/// Whole or not at all: a page that was cut off must not pass for one.
+fn write_whole(out: &Path, page: &[u8]) -> std::io::Result<()> {
+    let unfinished = out.with_extension("html.part");
+    let written = std::fs::write(&unfinished, page).and_then(|()| std::fs::rename(&unfinished, out));
+    if written.is_err() && unfinished.exists() {
+        std::fs::remove_file(&unfinished)?;
+    }
+    written
 }
 
 fn of_events(recording: &Recording, report: &Report, range: &Range<i64>) -> Result<OverviewData> {

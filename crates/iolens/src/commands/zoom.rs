@@ -122,6 +122,9 @@ fn each_row(
     plan: TimelinePlan,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    if let Some(rows) = super::zoom_rates::rows(recording, &plan, range.end)? {
+        return rows.into_iter().try_for_each(show);
+    }
     if recording.meta().source == Source::Counters {
         return each_row_of_counters(recording, range, plan, show);
     }

@@ -6,6 +6,7 @@ pub mod escape;
 pub mod fields;
 pub mod html;
 pub mod iostat;
+pub mod lab_document;
 pub mod record_text;
 pub mod report_json;
 pub mod report_text;
