@@ -8,6 +8,7 @@ mod device;
 mod histogram;
 mod io;
 mod loss;
+mod rates;
 mod recording;
 
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
@@ -15,6 +16,7 @@ pub use device::{DevId, Device, DeviceKind};
 pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
+pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.

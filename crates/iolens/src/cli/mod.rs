@@ -1,6 +1,9 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+mod import;
 pub mod iostat;
+mod lab;
+mod signal;
 mod units;
 
 use std::ffi::OsString;
@@ -8,6 +11,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use import::ImportPlan;
+pub use lab::{LabCopies, LabExperiment, LabFio, LabPlan, LabPoll};
+pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -17,9 +23,18 @@ pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
     Zoom(ZoomPlan),
+    Live(LivePlan),
+    Import(ImportPlan),
+    Lab(LabPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Iostat(IostatPlan),
+    Util(UtilPlan),
+    Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Guard,
+    #[command(hide = true)]
+    Enter(EnterPlan),
 }
 
 #[derive(Debug, Parser)]
@@ -78,6 +93,12 @@ pub struct RecordPlan {
     /// Step of the counters when they are the source
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
     pub counters_step: i64,
+    /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
+    pub counters_raw: Option<PathBuf>,
+    /// Time between the samples of --counters-raw
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
+    pub raw_step: i64,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -142,12 +163,20 @@ pub struct WindowArgs {
 pub struct ZoomPlan {
     /// The recording
     pub recording: PathBuf,
-    /// Length of a row's interval, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
-    pub step: i64,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+}
+
+/// The rows of `zoom` and `live`.
+#[derive(Debug, Clone, Args)]
+pub struct RowArgs {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
     /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
@@ -159,7 +188,7 @@ pub struct ZoomPlan {
     pub extended: bool,
 }
 
-/// What a row of `zoom` stands for.
+/// What a row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// All devices together
@@ -183,6 +212,33 @@ pub enum Format {
     Csv,
     /// One JSON document
     Json,
+}
+
+/// The rows of `zoom` while they happen
+///
+/// From every I/O where eBPF is allowed, else from the kernel's counters; the first lines say which.
+///
+/// Examples:
+///   iolens live --plain                            one row a second
+///   iolens live --plain --step 10ms -d nvme0n1 -x
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LivePlan {
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
+    /// Print rows (there is no other view yet)
+    #[arg(long)]
+    pub plain: bool,
+    /// Show this disk only; may be repeated
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub for_ns: Option<i64>,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
 }
 
 /// What this machine allows, and what to do about what it does not

@@ -4,23 +4,15 @@ use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
-use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
+use anyhow::Result;
 use iolens_core::analysis::timeline::Differences;
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{source, window};
+use super::{report_html, source, window};
 use crate::cli::ReportPlan;
-use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
-
-/// Devices that get charts of their own in the HTML report.
-const MOST_SCOPES: usize = 8;
-/// Stretches that the HTML report shows down to 1 ms.
-const MOST_DETAILS: usize = 8;
 
 /// Runs the command.
 ///
@@ -29,9 +21,10 @@ const MOST_DETAILS: usize = 8;
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
-    let report = analyse(&recording, &range)?;
+    let mut report = analyse(&recording, &range)?;
+    super::report_rates::add(&recording, range.clone(), &mut report)?;
     if let Some(path) = &plan.output {
-        write_html(&recording, &range, &report, path)?;
+        report_html::write(&recording, &report, &range, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let render = if plan.json { report_json::render } else { report_text::render };
@@ -65,7 +58,7 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
     let recording = source::open(path)?;
     let range = 0..recording.end_ns();
     let report = analyse(&recording, &range)?;
-    let written = write_html(&recording, &range, &report, html);
+    let written = report_html::write(&recording, &report, &range, html);
     Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
 }
 
@@ -92,89 +85,10 @@ pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
 }
 
 /// What only the recording as a whole knows.
-fn facts(recording: &Recording) -> RecordingFacts {
+pub fn facts(recording: &Recording) -> RecordingFacts {
     RecordingFacts {
         path: recording.path().display().to_string(),
         disk_bytes: Some(recording.disk_bytes()),
         total_ios: Some(recording.ios_stored()),
     }
-}
-
-/// Writes the HTML report of `range` to `path`; whole or not at all.
-///
-/// # Errors
-/// This program was built without the page, the recording cannot be read, or the file cannot be written.
-pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, path: &Path) -> Result<()> {
-    let (base, details) = overviews(recording, range, report)?;
-    let page = html::render(&ReportData {
-        report,
-        meta: recording.meta(),
-        facts: &facts(recording),
-        overview: &base,
-        details: details.as_ref(),
-        names: &html::Names::default(),
-        notes: &[],
-        marks: &recording.marks(range.clone()),
-    })?;
-    let unfinished = path.with_extension("html.part");
-    let written = std::fs::write(&unfinished, &page).and_then(|()| std::fs::rename(&unfinished, path));
-    if written.is_err() && unfinished.exists() {
-        std::fs::remove_file(&unfinished)?;
-    }
-    written.with_context(|| format!("{} cannot be written", path.display()))
-}
-
-/// The whole window at several resolutions, and closer looks at what was found.
-fn overviews(
-    recording: &Recording,
-    range: &Range<i64>,
-    report: &Report,
-) -> Result<(OverviewData, Option<OverviewData>)> {
-    let meta = recording.meta();
-    let devices: Vec<(DevId, u64)> =
-        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
-    let is_layer = |dev| is_layer(meta, dev);
-    let window = Window::new(range.start, range.end);
-    if meta.source == Source::Counters {
-        let all: Vec<(DevId, u64)> =
-            meta.devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| (d.id, 1)).collect();
-        let plan = OverviewPlan::whole(window, scopes(&all, is_layer, MOST_SCOPES));
-        return Ok((counter_overview(recording, range, plan)?, None));
-    }
-    let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MOST_SCOPES));
-    let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
-    let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MOST_DETAILS);
-    let reads: Vec<Range<i64>> = plan.reads(base.longest_ns).iter().map(|w| w.from_ns..w.to_ns).collect();
-    let details = overview(recording, range, plan, &reads)?;
-    Ok((base, Some(details)))
-}
-
-/// Whether other recorded devices lie under `dev`, so that its I/Os are theirs too.
-fn is_layer(meta: &RecordingMeta, dev: DevId) -> bool {
-    meta.devices.iter().any(|d| d.id == dev && !d.slaves.is_empty())
-}
-
-fn overview(
-    recording: &Recording,
-    range: &Range<i64>,
-    plan: OverviewPlan,
-    reads: &[Range<i64>],
-) -> Result<OverviewData> {
-    let mut overview = Overview::new(plan);
-    recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
-    for read in reads {
-        for batch in recording.ios(read.clone(), IoColumns::ALL) {
-            batch?.iter().for_each(|io| overview.push(io));
-        }
-    }
-    Ok(overview.finish())
-}
-
-fn counter_overview(recording: &Recording, range: &Range<i64>, plan: OverviewPlan) -> Result<OverviewData> {
-    let mut overview = CounterOverview::new(plan);
-    let mut differences = Differences::new(&recording.meta().devices);
-    for batch in recording.counters(0..range.end) {
-        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| overview.push(&d));
-    }
-    Ok(overview.finish())
 }

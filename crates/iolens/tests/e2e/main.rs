@@ -7,3 +7,5 @@ mod hotplug;
 mod machine;
 mod record;
 mod space;
+mod throttle;
+mod util;

@@ -125,7 +125,8 @@ impl Feed {
     pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
         match &mut self.kind {
             Kind::Events { tracer, .. } => {
-                tracer.poll(&mut taken.ios, &mut taken.lost).context("the kernel's event ring cannot be read")?;
+                let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
+                taken.complete_to_ns = Some(stats.context("the kernel's event ring cannot be read")?.complete_to_ns);
             }
             Kind::Counters { sampler, .. } => sample(sampler, self.devices.as_deref(), self.start_ns, taken)
                 .context("/proc/diskstats cannot be read any more")?,

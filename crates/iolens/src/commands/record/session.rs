@@ -188,6 +188,11 @@ impl Session {
         self.send(others);
     }
 
+    /// Puts a remark on the time line, now.
+    pub fn mark(&mut self, kind: &str, text: &str) {
+        self.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
+    }
+
     fn send(&mut self, others: Vec<Observation>) {
         if self.pipeline.send(others) == Err(WriterEnded) {
             self.feed.set_writer_gone();
@@ -259,6 +264,8 @@ pub struct Taken {
     pub lost: Vec<Lost>,
     /// Counters.
     pub counters: Vec<CounterSample>,
+    /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.
+    pub complete_to_ns: Option<i64>,
 }
 
 /// How a recording ended, for people.
