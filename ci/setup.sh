@@ -18,7 +18,8 @@ have() { # a command, or a path that exists
 
 missing=()
 for group in "$@"; do
-  for entry in ${need[$group]:?"unknown group $group"}; do
+  [ -v "need[$group]" ] || { echo "unknown group $group" >&2; exit 2; }
+  for entry in ${need[$group]}; do
     have "${entry#*:}" || missing+=("${entry%%:*}")
   done
 done

@@ -352,6 +352,17 @@ static __always_inline struct slot *begin_at_issue(struct place p, u64 key, stru
 	return s;
 }
 
+/*
+ * Issued again: a requeued request, or a new one in the place of one whose end was not shown? Where a start is seen it
+ * has told already; elsewhere the kernel's start time does, which a requeued request keeps.
+ */
+static __always_inline int begins_anew(struct slot *s, struct request *rq)
+{
+	if (has_io_start && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
+		return 0;
+	return s->start_ns && rq->start_time_ns != s->start_ns;
+}
+
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *ctx)
 {
@@ -365,7 +376,7 @@ int rq_issue(u64 *ctx)
 		return 0;
 	s = find(p, key);
 	if (unlikely(s && s->issue_ns)) {
-		if ((rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH || rq->start_time_ns == s->start_ns) {
+		if (!begins_anew(s, rq)) {
 			s->issue_ns = now; /* requeued */
 			return 0;
 		}

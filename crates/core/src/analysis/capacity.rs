@@ -7,7 +7,6 @@
 use serde::Serialize;
 
 use super::load::LoadPoint;
-use super::stats::nearest_rank;
 
 /// How a device runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,7 +35,7 @@ pub struct Capacity {
     pub window_ns: i64,
     /// Throughput at the plateau, in I/Os per second; `None` if there was none.
     pub max_ios_per_s: Option<f64>,
-    /// Unloaded latency: 5th percentile of window means at L < 0.2, or of all windows if there are no such.
+    /// Unloaded latency: mean at L < 0.2, or of the tenth of the time with least in flight if it was never so idle.
     pub min_us: Option<f64>,
     /// `N* = X_max R_min`: effective parallelism.
     pub knee_in_flight: Option<f64>,
@@ -67,7 +66,7 @@ pub fn capacity(points: &[LoadPoint]) -> Capacity {
     let busy: Vec<&LoadPoint> = points.iter().filter(|p| p.in_flight > 0.0).collect();
     let bins = isotonic(bins_of(&busy));
     let plateau = plateau_of(&bins);
-    let min_us = unloaded_us(&busy);
+    let min_us = unloaded_us(points);
     let knee = plateau.zip(min_us).map(|(x, us)| x * us / 1e6);
     let n = busy.len().max(1) as f64;
     let mean_in_flight = busy.iter().map(|p| p.in_flight).sum::<f64>() / n;
@@ -111,14 +110,23 @@ fn little(points: &[&LoadPoint]) -> Option<f64> {
     (l > 0.0).then(|| (l - xr).abs() / l)
 }
 
-fn unloaded_us(points: &[&LoadPoint]) -> Option<f64> {
-    let of =
-        |most: f64| -> Vec<f64> { points.iter().filter(|p| p.in_flight < most).filter_map(|p| p.mean_us).collect() };
-    let mut light = of(0.2);
-    if light.len() < 5 {
-        light = of(f64::INFINITY);
-    }
-    nearest_rank(&mut light, 0.05)
+/// Mean latency of the I/Os in stretches of ten windows with L < 0.2; where there are fewer than three, of the tenth of
+/// stretches with least in flight. (Choosing short windows by L would choose the short I/Os: L = X R.)
+fn unloaded_us(points: &[LoadPoint]) -> Option<f64> {
+    let mut stretches: Vec<(f64, f64, f64)> = points
+        .chunks(10)
+        .map(|ten| {
+            let of = |f: fn(&LoadPoint) -> f64| ten.iter().map(f).sum::<f64>();
+            let us = of(|p| p.ios_per_s * p.mean_us.unwrap_or(0.0));
+            (of(|p| p.in_flight) / ten.len() as f64, of(|p| p.ios_per_s), us)
+        })
+        .filter(|(_, ios, _)| *ios > 0.0)
+        .collect();
+    stretches.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let light = stretches.partition_point(|s| s.0 < 0.2);
+    let few = if light >= 3 { light } else { (stretches.len() / 10).max(3).min(stretches.len()) };
+    let (ios, us) = stretches[..few].iter().fold((0.0, 0.0), |(n, sum), s| (n + s.1, sum + s.2));
+    (ios > 0.0).then(|| us / ios)
 }
 
 /// Windows binned by L, four bins an octave; bins of fewer than three windows say nothing.
@@ -264,7 +272,7 @@ mod tests {
 
     /// A device that serves `c` at once for 1 ms each, in a closed loop of n.
     fn closed(c: f64, ns: &[f64]) -> Vec<LoadPoint> {
-        ns.iter().flat_map(|n| (0..5).map(|_| point(*n, n.min(c) * 1000.0))).collect()
+        ns.iter().flat_map(|n| (0..10).map(|_| point(*n, n.min(c) * 1000.0))).collect()
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn time(us: f64) -> String {
 fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) -> Vec<Finding> {
     let mut hidden: Vec<&BurstDetail> = stream.bursts.iter().filter(|b| is_microburst(b)).collect();
     let all = hidden.len();
-    hidden.sort_by(|a, b| b.burst.bytes.cmp(&a.burst.bytes));
+    hidden.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
     hidden.iter().take(TOLD_BURSTS).map(|b| microburst(detail, stream, b, all, path_of)).collect()
 }
 
@@ -234,6 +234,9 @@ fn starvation_evidence(victim: &StreamDetail, s: &Starvation, cause: Option<Stri
 
 fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_of: PathOf) -> Option<Finding> {
     let p = &stream.periodicity;
+    if is_echo(stream, &detail.streams) {
+        return None;
+    }
     let tentative = match p.verdict {
         periodicity::Verdict::Periodic => false,
         periodicity::Verdict::Tentative => true,
@@ -269,6 +272,18 @@ fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_o
             ("onsets_in_step", json!(p.in_step)),
             ("cause", json!(cause)),
         ]),
+    })
+}
+
+/// Whether another stream beats the same time with more bytes: what waits for a flush, or is let loose after it, only
+/// echoes the flush.
+fn is_echo(stream: &StreamDetail, streams: &[StreamDetail]) -> bool {
+    let bytes = |s: &StreamDetail| s.bursts.iter().map(|b| b.burst.bytes).sum::<u64>();
+    let Some(period) = stream.periodicity.period_s else { return false };
+    streams.iter().filter(|other| other.class != stream.class).any(|other| {
+        let other_period =
+            other.periodicity.period_s.filter(|_| other.periodicity.verdict == periodicity::Verdict::Periodic);
+        other_period.is_some_and(|o| (o - period).abs() <= 0.05 * period) && bytes(other) > bytes(stream)
     })
 }
 

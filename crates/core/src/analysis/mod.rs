@@ -7,11 +7,14 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod attribution;
+pub mod audit;
 pub mod autocorrelation;
 pub mod bursts;
 pub mod capacity;
 pub mod cells;
 pub mod conclusions;
+mod counted;
 pub mod detail;
 pub mod devices;
 pub mod envelope;
@@ -23,6 +26,7 @@ pub mod level;
 pub mod load;
 pub mod losses;
 pub mod order;
+pub mod overview;
 pub mod peak;
 pub mod periodicity;
 pub mod report;

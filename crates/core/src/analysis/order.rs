@@ -93,7 +93,8 @@ struct End {
 }
 
 /// So many spans are sorted at once: small enough for the cache.
-const CHUNK: usize = 2048;
+const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNK_BITS: u32 = 11;
 
 /// Farther back than so many spans a start is not merged, but put aside.
 const REACH: usize = 1 << 15;
@@ -104,6 +105,9 @@ pub struct StartOrder {
     hold: Hold,
     /// The latest, as they came.
     chunk: Vec<Span>,
+    /// For sorting them.
+    places: Vec<u64>,
+    sorted: Vec<Span>,
     /// Sorted by start.
     starts: Vec<Span>,
     /// Those that were too far out of order.
@@ -121,6 +125,8 @@ impl StartOrder {
         StartOrder {
             hold,
             chunk: Vec::with_capacity(CHUNK),
+            places: Vec::with_capacity(CHUNK),
+            sorted: Vec::with_capacity(CHUNK),
             starts: Vec::new(),
             late: Vec::new(),
             ends: VecDeque::new(),
@@ -213,9 +219,26 @@ impl StartOrder {
         }
     }
 
-    /// Sorts the chunk and merges it from behind: only spans that began after the chunk's first one move.
+    /// Sorts the chunk by start. Sorting its places under their times, packed into one word, moves less memory.
+    fn sort_chunk(&mut self) {
+        let base = self.chunk.iter().map(|s| s.start_ns).min().unwrap_or(0);
+        let last = self.chunk.iter().map(|s| s.start_ns).max().unwrap_or(0);
+        if last.abs_diff(base) >= 1 << (64 - CHUNK_BITS) {
+            self.chunk.sort_by_key(|s| s.start_ns);
+            return;
+        }
+        self.places.clear();
+        let place = |(i, s): (usize, &Span)| s.start_ns.abs_diff(base) << CHUNK_BITS | i as u64;
+        self.places.extend(self.chunk.iter().enumerate().map(place));
+        self.places.sort_unstable();
+        self.sorted.clear();
+        self.sorted.extend(self.places.iter().map(|p| self.chunk[(p & (CHUNK as u64 - 1)) as usize]));
+        std::mem::swap(&mut self.chunk, &mut self.sorted);
+    }
+
+    /// Merges the chunk from behind: only spans that began after the chunk's first one move.
     fn merge_chunk(&mut self) {
-        self.chunk.sort_unstable_by_key(|s| s.start_ns);
+        self.sort_chunk();
         let floor = self.starts.len().checked_sub(REACH).map_or(i64::MIN, |at| self.starts[at].start_ns);
         let too_early = self.chunk.partition_point(|s| s.start_ns < floor);
         self.late.extend(self.chunk.drain(..too_early));

@@ -44,6 +44,8 @@ const ENOUGH: usize = 10;
 pub struct Periodicity {
     /// The judgement.
     pub verdict: Verdict,
+    /// Width of the slots in which it was looked for, in seconds.
+    pub slot_s: f64,
     /// The period in seconds.
     pub period_s: Option<f64>,
     /// Its 95 % interval, by jackknife over onsets.
@@ -101,7 +103,7 @@ pub fn find(bytes: &[u64], dt_s: f64) -> Periodicity {
         .take(tests)
         .map(|c| c.tested(tests as f64))
         .max_by(|a, b| a.rank().total_cmp(&b.rank()))
-        .unwrap_or_else(|| nothing(Vec::new()))
+        .unwrap_or_else(|| nothing(Vec::new(), dt_s))
 }
 
 /// Looks for a period in slots of exactly `dt_s` seconds.
@@ -132,7 +134,7 @@ impl Candidate {
     fn of(bytes: &[u64], dt_s: f64) -> Candidate {
         let logs: Vec<f64> = bytes.iter().map(|b| (*b as f64 / 1024.0).ln_1p()).collect();
         let runs = runs_of(&logs);
-        let mut result = nothing(onsets_of(&runs, dt_s));
+        let mut result = nothing(onsets_of(&runs, dt_s), dt_s);
         let peak = Peak::of(&autocorrelation(&logs, logs.len() / 3)).filter(|_| result.onsets >= 3);
         if let Some(peak) = &peak {
             result.acf = Some(peak.height);
@@ -166,11 +168,12 @@ impl Candidate {
     }
 }
 
-fn nothing(onsets_s: Vec<f64>) -> Periodicity {
+fn nothing(onsets_s: Vec<f64>, slot_s: f64) -> Periodicity {
     let gaps: Vec<f64> = onsets_s.windows(2).map(|w| w[1] - w[0]).collect();
     let stats = mean_sd(&gaps);
     Periodicity {
         verdict: Verdict::InsufficientData,
+        slot_s,
         period_s: None,
         period_ci_s: None,
         acf: None,
@@ -344,9 +347,7 @@ mod tests {
     fn series(n: usize, at: impl IntoIterator<Item = usize>) -> Vec<u64> {
         let mut bytes = vec![0; n];
         for (i, slot) in at.into_iter().enumerate() {
-            for s in slot..(slot + 2).min(n) {
-                bytes[s] = (1 << 20) + (i as u64 * 7919 % 13) * 10_000;
-            }
+            bytes[slot..(slot + 2).min(n)].fill((1 << 20) + (i as u64 * 7919 % 13) * 10_000);
         }
         bytes
     }

@@ -110,10 +110,14 @@ impl Comm {
     /// Takes bytes up to the first NUL; whatever is longer than 16 bytes is cut.
     pub fn new(bytes: &[u8]) -> Comm {
         let mut out = [0; 16];
-        for (to, from) in out.iter_mut().zip(bytes.iter().take_while(|b| **b != 0)) {
-            *to = *from;
-        }
-        Comm(out)
+        let n = bytes.len().min(16);
+        out[..n].copy_from_slice(&bytes[..n]);
+        // The lowest zero byte, all sixteen at once: made for every I/O, so it counts.
+        const ONES: u128 = u128::from_ne_bytes([1; 16]);
+        let v = u128::from_le_bytes(out);
+        let zeros = v.wrapping_sub(ONES) & !v & (ONES << 7);
+        let keep = if zeros == 0 { u128::MAX } else { (1 << (zeros.trailing_zeros() / 8 * 8)) - 1 };
+        Comm((v & keep).to_le_bytes())
     }
 
     /// The bytes without padding.
@@ -247,5 +251,7 @@ mod tests {
         assert_eq!(Comm::new(b"fio\0junk").as_bytes(), b"fio");
         assert_eq!(Comm::new(b"0123456789abcdefXYZ").as_bytes(), b"0123456789abcdef");
         assert_eq!(Comm::new(b"").as_bytes(), b"");
+        assert_eq!(Comm::new(b"\0after").as_bytes(), b"");
+        assert_eq!(Comm::new(b"a\x01\x80\xff\0\x01\0junk, 16 b").as_bytes(), b"a\x01\x80\xff");
     }
 }

@@ -17,8 +17,10 @@ pub enum Plan {
     Record(RecordPlan),
     Report(ReportPlan),
     Zoom(ZoomPlan),
+    Live(LivePlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Files(FilesPlan),
     Iostat(IostatPlan),
 }
 
@@ -48,6 +50,7 @@ struct Cli {
 ///   iolens record -o db.iolens -d nvme0n1    one disk, until Ctrl-C
 ///   iolens record -- make -j8                while a command runs; its exit code is passed through
 ///   iolens record --keep 10G                 a flight recorder: the newest 10 GiB
+///   iolens record --files -- ./server        what a program does with its files, too (see `iolens files`)
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct RecordPlan {
@@ -78,12 +81,76 @@ pub struct RecordPlan {
     /// Step of the counters when they are the source
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide_short_help = true)]
     pub counters_step: i64,
+    /// Instead of a recording, save what `iolens iostat --replay` reads into this directory, sample by sample
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "keep", "command"])]
+    pub counters_raw: Option<PathBuf>,
+    /// Time between the samples of --counters-raw
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
+    pub raw_step: i64,
+    /// Record file-level requests too: every file from open to close, and every fsync (see `iolens files`). With a
+    /// command: of it and its children
+    #[arg(long)]
+    pub files: bool,
+    /// Of this process only; may be repeated. Implies --files, as do the next two; if several are given, all must hold
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<i32>,
+    /// Of tasks of this name only (as in /proc/PID/comm)
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Of tasks in this control group or below it only (a directory of cgroup v2)
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Of all processes, even with a command
+    #[arg(long, conflicts_with_all = ["pid", "comm", "cgroup"])]
+    pub all_files: bool,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
     /// Run this command and record while it runs
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+impl RecordPlan {
+    /// Whether file-level requests are recorded.
+    pub fn wants_files(&self) -> bool {
+        self.files || self.all_files || !self.pid.is_empty() || self.comm.is_some() || self.cgroup.is_some()
+    }
+}
+
+/// File-level requests of a recording made with --files: where an application's I/O time goes
+///
+/// Examples:
+///   iolens files web.iolens
+///   iolens files db.iolens --by process
+///   iolens files db.iolens --json | jq .classes
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct FilesPlan {
+    /// The recording
+    pub recording: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// What a row of the table stands for
+    #[arg(long, value_enum, default_value_t = FilesBy::Class)]
+    pub by: FilesBy,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub window: WindowArgs,
+}
+
+/// What a row of `files` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilesBy {
+    /// In, out, mixed, none, sync
+    Class,
+    /// Each process
+    Process,
+    /// Each file
+    Path,
+    /// Each control group
+    Cgroup,
 }
 
 /// Source of a recording.
@@ -101,6 +168,7 @@ pub enum SourceChoice {
 ///
 /// Examples:
 ///   iolens report db.iolens
+///   iolens report db.iolens -o db.html           charts to look at, in one file
 ///   iolens report db.iolens --json | jq .devices
 ///   iolens report db.iolens --from 153 --to 155
 #[derive(Debug, Args)]
@@ -111,6 +179,9 @@ pub struct ReportPlan {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+    /// Write a self-contained HTML report as well
+    #[arg(short, long, value_name = "FILE.html")]
+    pub output: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
@@ -179,6 +250,42 @@ pub enum Format {
     Csv,
     /// One JSON document
     Json,
+}
+
+/// The rows of `zoom` while they happen
+///
+/// From every I/O where eBPF is allowed, else from the kernel's counters; the first lines say which.
+///
+/// Examples:
+///   iolens live --plain                            one row a second
+///   iolens live --plain --step 10ms -d nvme0n1 -x
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LivePlan {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
+    /// Print rows (there is no other view yet)
+    #[arg(long)]
+    pub plain: bool,
+    /// Show this disk only; may be repeated
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// One row for all disks, or one for each
+    #[arg(long, value_enum, default_value_t = By::All)]
+    pub by: By,
+    /// How to print
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// More columns: percentiles, in-flight, busy time
+    #[arg(short = 'x', long)]
+    pub extended: bool,
+    /// Stop after this time
+    #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub for_ns: Option<i64>,
+    /// Where the numbers come from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
 }
 
 /// What this machine allows, and what to do about what it does not

@@ -31,6 +31,14 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
     print!("{}", record_text::summary(&outcome.summary()));
     print!("{}", demo_text::load_done(stats.reads, stats.flushes, stats.written_bytes));
     super::zoom::show_worst_moment(&outcome.path)?;
+    let html = outcome.path.with_extension("html");
+    let (findings, written) = super::report::findings_and_html(&outcome.path, &html)?;
+    print!("\n{findings}");
+    match written {
+        Ok(()) => println!("The report to look at: {}", html.display()),
+        Err(e) => println!("No HTML report: {e:#}"),
+    }
+    print!("{}", demo_text::try_next(&outcome.path));
     Ok(0)
 }
 

@@ -2,7 +2,9 @@
 
 mod demo;
 mod doctor;
+mod files;
 pub mod iostat;
+mod live;
 pub mod record;
 mod report;
 mod source;
@@ -22,8 +24,10 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Record(p) => record::run(p),
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
+        Plan::Live(p) => live::run(&p),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Files(p) => files::run(&p),
         Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
     }
 }

@@ -1,38 +1,82 @@
-//! `iolens report`: every analysis of a recording in one pass.
+//! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
 
 use std::io::Write as _;
 use std::ops::Range;
+use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::Differences;
 use iolens_core::analysis::{Report, ReportBuilder, Window};
+use iolens_core::model::{DevId, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{source, window};
 use crate::cli::ReportPlan;
+use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
+
+/// Devices that get charts of their own in the HTML report.
+const MOST_SCOPES: usize = 8;
+/// Stretches that the HTML report shows down to 1 ms.
+const MOST_DETAILS: usize = 8;
 
 /// Runs the command.
 ///
 /// # Errors
-/// No recording, or a window outside it.
+/// No recording, a window outside it, or no place for the HTML file.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
-    let report = analyse(&recording, range)?;
+    let report = analyse(&recording, &range)?;
+    if let Some(path) = &plan.output {
+        write_html(&recording, &range, &report, path)?;
+        eprintln!("iolens: {} written; open it in a browser", path.display());
+    }
     let render = if plan.json { report_json::render } else { report_text::render };
     std::io::stdout().lock().write_all(render(&report, recording.meta(), &facts(&recording)).as_bytes())?;
     Ok(0)
 }
 
-/// All analyses over what completed in `range`, and what was in flight in it.
-fn analyse(recording: &Recording, range: Range<i64>) -> Result<Report> {
-    let mut builder = ReportBuilder::new(Window::new(range.start, range.end));
-    for l in recording.lost(range.clone()) {
-        builder.lost(&l);
+/// More I/Os than this are analysed when asked for, not at the end of a recording: it would take seconds.
+const MOST_IOS_AT_ONCE: u64 = 10_000_000;
+/// As many findings as a screen holds.
+const MOST_FINDINGS: usize = 6;
+
+/// The findings of the recording in `path`, for the end of `record`; nothing if that would take long.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn findings(path: &Path) -> Result<String> {
+    let recording = source::open(path)?;
+    if recording.ios_stored() > MOST_IOS_AT_ONCE {
+        return Ok(String::new());
     }
-    let mut reader = recording.ios(window::with_in_flight(&range), IoColumns::ALL);
+    let report = analyse(&recording, &(0..recording.end_ns()))?;
+    Ok(report_text::findings(&report, recording.meta(), MOST_FINDINGS))
+}
+
+/// The same, and the HTML report beside the recording; its path, or why there is none.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>)> {
+    let recording = source::open(path)?;
+    let range = 0..recording.end_ns();
+    let report = analyse(&recording, &range)?;
+    let written = write_html(&recording, &range, &report, html);
+    Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
+}
+
+/// All analyses over what completed in `range`, and what was in flight in it.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
+    let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end));
+    recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
+    let mut reader = recording.ios(window::with_in_flight(range), IoColumns::ALL);
     for batch in &mut reader {
         batch?.iter().for_each(|io| builder.push(io));
     }
@@ -48,10 +92,89 @@ fn analyse(recording: &Recording, range: Range<i64>) -> Result<Report> {
 }
 
 /// What only the recording as a whole knows.
-pub fn facts(recording: &Recording) -> RecordingFacts {
+fn facts(recording: &Recording) -> RecordingFacts {
     RecordingFacts {
         path: recording.path().display().to_string(),
         disk_bytes: Some(recording.disk_bytes()),
         total_ios: Some(recording.ios_stored()),
     }
+}
+
+/// Writes the HTML report of `range` to `path`; whole or not at all.
+///
+/// # Errors
+/// This program was built without the page, the recording cannot be read, or the file cannot be written.
+pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, path: &Path) -> Result<()> {
+    let (base, details) = overviews(recording, range, report)?;
+    let page = html::render(&ReportData {
+        report,
+        meta: recording.meta(),
+        facts: &facts(recording),
+        overview: &base,
+        details: details.as_ref(),
+        names: &html::Names::default(),
+        notes: &[],
+        marks: &recording.marks(range.clone()),
+    })?;
+    let unfinished = path.with_extension("html.part");
+    let written = std::fs::write(&unfinished, &page).and_then(|()| std::fs::rename(&unfinished, path));
+    if written.is_err() && unfinished.exists() {
+        std::fs::remove_file(&unfinished)?;
+    }
+    written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The whole window at several resolutions, and closer looks at what was found.
+fn overviews(
+    recording: &Recording,
+    range: &Range<i64>,
+    report: &Report,
+) -> Result<(OverviewData, Option<OverviewData>)> {
+    let meta = recording.meta();
+    let devices: Vec<(DevId, u64)> =
+        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
+    let is_layer = |dev| is_layer(meta, dev);
+    let window = Window::new(range.start, range.end);
+    if meta.source == Source::Counters {
+        let all: Vec<(DevId, u64)> =
+            meta.devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| (d.id, 1)).collect();
+        let plan = OverviewPlan::whole(window, scopes(&all, is_layer, MOST_SCOPES));
+        return Ok((counter_overview(recording, range, plan)?, None));
+    }
+    let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MOST_SCOPES));
+    let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
+    let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MOST_DETAILS);
+    let reads: Vec<Range<i64>> = plan.reads(base.longest_ns).iter().map(|w| w.from_ns..w.to_ns).collect();
+    let details = overview(recording, range, plan, &reads)?;
+    Ok((base, Some(details)))
+}
+
+/// Whether other recorded devices lie under `dev`, so that its I/Os are theirs too.
+fn is_layer(meta: &RecordingMeta, dev: DevId) -> bool {
+    meta.devices.iter().any(|d| d.id == dev && !d.slaves.is_empty())
+}
+
+fn overview(
+    recording: &Recording,
+    range: &Range<i64>,
+    plan: OverviewPlan,
+    reads: &[Range<i64>],
+) -> Result<OverviewData> {
+    let mut overview = Overview::new(plan);
+    recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+    for read in reads {
+        for batch in recording.ios(read.clone(), IoColumns::ALL) {
+            batch?.iter().for_each(|io| overview.push(io));
+        }
+    }
+    Ok(overview.finish())
+}
+
+fn counter_overview(recording: &Recording, range: &Range<i64>, plan: OverviewPlan) -> Result<OverviewData> {
+    let mut overview = CounterOverview::new(plan);
+    let mut differences = Differences::new(&recording.meta().devices);
+    for batch in recording.counters(0..range.end) {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| overview.push(&d));
+    }
+    Ok(overview.finish())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
-use iolens_core::model::{Class, DevId, RecordingMeta, Source};
+use iolens_core::model::{Class, DevId, Device, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{source, window};
@@ -29,7 +29,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         window: Window::new(range.start, range.end),
         step_ns: plan.step,
         by,
-        always: always(recording.meta(), by),
+        always: device_keys(&recording.meta().devices, by),
         extended: plan.extended,
     };
     timeline.check()?;
@@ -69,7 +69,8 @@ fn group_by(by: By) -> GroupBy {
     }
 }
 
-fn format(format: Format) -> zoom::Format {
+/// The renderer's word for a format.
+pub fn format(format: Format) -> zoom::Format {
     match format {
         Format::Table => zoom::Format::Table,
         Format::Csv => zoom::Format::Csv,
@@ -78,11 +79,11 @@ fn format(format: Format) -> zoom::Format {
 }
 
 /// Devices that get a row in every slot: all that can hold data.
-fn always(meta: &RecordingMeta, by: GroupBy) -> Vec<GroupKey> {
+pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
     if by != GroupBy::Device {
         return Vec::new();
     }
-    let ids: BTreeSet<_> = meta.devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| d.id).collect();
+    let ids: BTreeSet<_> = devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| d.id).collect();
     ids.into_iter().map(GroupKey::Device).collect()
 }
 
@@ -199,7 +200,7 @@ pub fn show_worst_moment(path: &Path) -> Result<()> {
     let seconds = ("Each second, as iostat 1 would show it:", &*table(&coarse, COARSE_NS));
     let detail = ("Each 10 ms around the worst moment:", &*table(around, FINE_NS));
     print!("{}", demo_text::side_by_side(seconds, detail, columns));
-    print!("{}", demo_text::try_next(path, worst));
+    print!("{}", demo_text::closer_look(path, worst));
     Ok(())
 }
 

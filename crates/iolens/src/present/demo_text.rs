@@ -67,16 +67,21 @@ pub fn side_by_side(left: (&str, &str), right: (&str, &str), columns: usize) -> 
     out
 }
 
-/// What to try next.
-pub fn try_next(path: &Path, worst: &Row) -> String {
-    let r = shell_word(path);
+/// The command that shows the worst moment more closely.
+pub fn closer_look(path: &Path, worst: &Row) -> String {
     let (from, to) = ((worst.from_ns as f64 / 1e9 - 0.05).max(0.0), worst.to_ns as f64 / 1e9 + 0.05);
+    format!(
+        "Millisecond by millisecond: iolens zoom {} --step 1ms --from {from:.2} --to {to:.2} -x\n",
+        shell_word(path)
+    )
+}
+
+/// What to try next.
+pub fn try_next(path: &Path) -> String {
+    let r = shell_word(path);
     let lines = [
-        (
-            format!("iolens zoom {r} --step 1ms --from {from:.2} --to {to:.2} -x"),
-            "the same moment, millisecond by millisecond",
-        ),
         (format!("iolens report {r}"), "each device in numbers"),
+        (format!("iolens zoom {r} --by process"), "who did it, second by second"),
         ("iolens record -- COMMAND".to_owned(), "what a program of yours does"),
     ];
     let width = lines.iter().map(|(command, _)| command.len()).max().unwrap_or(0);

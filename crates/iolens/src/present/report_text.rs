@@ -12,7 +12,7 @@ use super::report_json::{RecordingFacts, bytes_per_io, cpu_percent, device_name}
 pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
     let mut out = String::new();
     head(&mut out, report, meta, facts);
-    findings(&mut out, report, meta);
+    out.push_str(&findings(report, meta, usize::MAX));
     devices(&mut out, report, meta);
     quality(&mut out, report, meta, facts);
     out
@@ -42,15 +42,20 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
     let _ = writeln!(out, "{} I/Os, {}, {lost}\n", report.devices.ios, binary_size(bytes as f64));
 }
 
-fn findings(out: &mut String, report: &Report, meta: &RecordingMeta) {
-    out.push_str("Findings\n");
+/// The findings alone, the first `most` of them.
+pub fn findings(report: &Report, meta: &RecordingMeta, most: usize) -> String {
+    let mut out = String::from("Findings\n");
     if report.findings.is_empty() {
         out.push_str("  none\n");
     }
-    for f in &report.findings {
-        finding(out, f, meta);
+    for f in report.findings.iter().take(most) {
+        finding(&mut out, f, meta);
+    }
+    if report.findings.len() > most {
+        let _ = writeln!(out, "  ... and {} more", report.findings.len() - most);
     }
     out.push('\n');
+    out
 }
 
 fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::machine::{assert_refused, file_with, iolens, run, scene};
+use super::machine::{LoopDevice, assert_refused, ebpf, file_with, iolens, run, scene};
 
 fn words(dir: &Path, line: &str) -> Vec<String> {
     line.split(' ').map(|w| w.replace("DIR", dir.to_str().unwrap())).collect()
@@ -52,6 +52,55 @@ fn reading_commands_refuse_what_is_no_recording() {
     fs::create_dir(&future).unwrap();
     file_with(&future, "meta.json", br#"{"schema_version": 99, "source": "ebpf", "start_unix_ns": 0}"#);
     refused(dir.path(), "report DIR/future", &["version 99"]);
+}
+
+#[test]
+fn times_outside_the_recording_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(
+        iolens(&["record", "-q", "-o", "r", "--source", "counters", "--for", "200ms"])
+            .current_dir(dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
+    refused(dir.path(), "zoom r --from 100", &["--from", "100.000 s"]);
+    refused(dir.path(), "report r --from -5", &["--from"]);
+    refused(dir.path(), "report r --from 0.1 --to 0.05", &["--to"]);
+    refused(dir.path(), "report r --to 1999-01-01T00:00:00Z", &["--to"]);
+    refused(dir.path(), "zoom r --step 1us", &["1 ms"]);
+}
+
+#[test]
+fn a_hostile_process_name_reaches_no_terminal() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(8)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let hostile = dir.path().join("\u{1b}[31m<b>,\"=1");
+    fs::copy("/bin/dd", &hostile).unwrap();
+    let out = iolens(&["record", "-q", "-o", "r", "-d", device.name(), "--"])
+        .arg(&hostile)
+        .arg(format!("if={}", device.path.display()))
+        .args(["of=/dev/null", "bs=4k", "count=64", "iflag=direct", "status=none"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", scene(&out));
+    for line in [
+        "report r",
+        "report r --json",
+        "zoom r --by process",
+        "zoom r --by process --format csv",
+        "zoom r --by process --format json",
+    ] {
+        let out = iolens(&line.split(' ').collect::<Vec<_>>()).current_dir(dir.path()).output().unwrap();
+        assert!(out.status.success(), "{line}: {}", scene(&out));
+        assert!(!out.stdout.contains(&0x1b), "{line}: {}", scene(&out));
+        if line.ends_with("json") {
+            serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap();
+        }
+    }
+    let out = iolens(&["zoom", "r", "--by", "process"]).current_dir(dir.path()).output().unwrap();
+    assert!(String::from_utf8_lossy(&out.stdout).contains("\\x1b[31m<b>"), "{}", scene(&out));
 }
 
 #[test]

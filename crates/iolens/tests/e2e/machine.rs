@@ -94,9 +94,14 @@ impl LoopDevice {
 
     /// Opened past the page cache.
     pub fn open_direct(&self) -> File {
-        let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
-        File::options().read(true).write(true).custom_flags(direct).open(&self.path).unwrap()
+        open_direct(&self.path)
     }
+}
+
+/// Opened past the page cache.
+pub fn open_direct(path: &Path) -> File {
+    let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
+    File::options().read(true).write(true).custom_flags(direct).open(path).unwrap()
 }
 
 impl Drop for LoopDevice {

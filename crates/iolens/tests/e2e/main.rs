@@ -3,5 +3,7 @@
 
 mod bad_input;
 mod crash;
+mod hotplug;
 mod machine;
 mod record;
+mod space;

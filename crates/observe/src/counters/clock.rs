@@ -31,7 +31,10 @@ impl Locale {
             let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
             let name = set("LC_ALL").or_else(|| set(category)).or_else(|| set("LANG"));
             let name = name.and_then(|n| CString::new(std::os::unix::ffi::OsStringExt::into_vec(n)).ok());
-            let plain = name.as_ref().is_none_or(|n| matches!(n.as_bytes(), b"C" | b"POSIX"));
+            // The dates and numbers of C.UTF-8 are those of C.
+            let plain = name
+                .as_ref()
+                .is_none_or(|n| matches!(n.as_bytes(), b"C" | b"POSIX") || n.as_bytes().starts_with(b"C."));
             if let (Some(name), false) = (name, plain) {
                 // SAFETY: `name` is a NUL-terminated string; `handle` is null or a locale object from newlocale, which
                 // newlocale takes over when it succeeds and leaves valid when it fails.

@@ -1,6 +1,5 @@
 //! `/proc/diskstats`: all devices and partitions in one read.
 
-use super::root::path_of;
 use super::{KernelFile, Root, parse_diskstats_line};
 use iolens_core::model::{DevId, DiskCounters};
 use rustix::io::Errno;
@@ -37,7 +36,11 @@ pub struct DiskstatsReader {
     root: Root,
     file: KernelFile,
     buffer: Vec<u8>,
+    /// The text of the read before, and where in it each row's line was.
+    previous: Vec<u8>,
+    lines: Vec<std::ops::Range<usize>>,
     rows: Vec<DiskRow>,
+    disks: Vec<Vec<u8>>,
     generation: u64,
 }
 
@@ -55,8 +58,16 @@ impl DiskstatsReader {
     /// A reader of another file of the same form; it is opened by the first read. Whether a row is a disk is still
     /// looked up in `/sys/block` under `root`.
     pub fn at(root: &Root, path: &Path) -> DiskstatsReader {
-        let file = KernelFile::new(path);
-        DiskstatsReader { root: root.clone(), file, buffer: Vec::new(), rows: Vec::new(), generation: 0 }
+        DiskstatsReader {
+            root: root.clone(),
+            file: KernelFile::new(path),
+            buffer: Vec::new(),
+            previous: Vec::new(),
+            lines: Vec::new(),
+            rows: Vec::new(),
+            disks: Vec::new(),
+            generation: 0,
+        }
     }
 
     /// Reads the file. Lines that are none of the kernel's are skipped.
@@ -64,30 +75,45 @@ impl DiskstatsReader {
     /// # Errors
     /// What reading the file says.
     pub fn read(&mut self) -> Result<&[DiskRow], Errno> {
-        let text = self.file.read(&mut self.buffer)?;
-        let mut n = 0;
+        std::mem::swap(&mut self.buffer, &mut self.previous);
+        let length = match self.file.read(&mut self.buffer) {
+            Ok(text) => text.len(),
+            Err(e) => {
+                // The rows are still those of the text before.
+                std::mem::swap(&mut self.buffer, &mut self.previous);
+                return Err(e);
+            }
+        };
+        let text = &self.buffer[..length];
+        let (mut n, mut at) = (0, 0);
         let mut changed = false;
-        for line in text.split(|b| *b == b'\n') {
-            let Some(p) = parse_diskstats_line(line) else { continue };
+        while at < length {
+            let end = text[at..].iter().position(|b| *b == b'\n').map_or(length, |i| at + i);
+            let line = at..end;
+            at = end + 1;
+            // The line of an idle device is the one it had before.
+            if n < self.rows.len() && self.previous.get(self.lines[n].clone()) == Some(&text[line.clone()]) {
+                self.lines[n] = line;
+                n += 1;
+                continue;
+            }
+            let Some(p) = parse_diskstats_line(&text[line.clone()]) else { continue };
             let dev = DevId::new(p.major, p.minor);
             match self.rows.get_mut(n).filter(|r| r.dev == dev && same_name(&r.name, p.name)) {
                 Some(row) => {
                     row.fields = p.stat.fields;
                     row.counters = p.stat.counters;
+                    self.lines[n] = line;
                 }
                 None => {
                     changed = true;
+                    // All that follow are taken anew: it is rare, and their order may have changed too.
+                    self.rows.truncate(n);
+                    self.lines.truncate(n);
                     let name = sysfs_name(p.name);
-                    let kind = kind_of(&self.root, &name);
-                    let row = DiskRow { dev, name, kind, fields: p.stat.fields, counters: p.stat.counters };
-                    // What follows may be the old rows, shifted: they are looked at again, and renewed where they differ.
-                    match self.rows.get(n + 1) {
-                        Some(next) if next.dev == dev && next.name == row.name => {
-                            self.rows.remove(n);
-                            self.rows[n] = row;
-                        }
-                        _ => self.rows.insert(n, row),
-                    }
+                    let kind = RowKind::Partition;
+                    self.rows.push(DiskRow { dev, name, kind, fields: p.stat.fields, counters: p.stat.counters });
+                    self.lines.push(line);
                 }
             }
             n += 1;
@@ -95,9 +121,34 @@ impl DiskstatsReader {
         if n < self.rows.len() {
             changed = true;
             self.rows.truncate(n);
+            self.lines.truncate(n);
         }
-        self.generation += u64::from(changed);
+        if changed {
+            self.generation += 1;
+            self.classify();
+        }
         Ok(&self.rows)
+    }
+
+    /// Tells disks from partitions by one look at `/sys/block`.
+    fn classify(&mut self) {
+        self.disks = self.root.names("/sys/block").unwrap_or_default();
+        let mut sorted: Vec<&[u8]> = self.disks.iter().map(Vec::as_slice).collect();
+        sorted.sort_unstable();
+        for row in &mut self.rows {
+            let disk = sorted.binary_search(&row.name.as_slice()).is_ok();
+            row.kind = if disk { RowKind::Disk } else { RowKind::Partition };
+        }
+    }
+
+    /// The names in `/sys/block`, in its order, when the rows last changed.
+    pub fn disks(&self) -> &[Vec<u8>] {
+        &self.disks
+    }
+
+    /// Whether the file is the kernel's own, not a copy. Known after a read.
+    pub fn is_kernels(&self) -> bool {
+        self.file.is_kernels()
     }
 
     /// What the last read found.
@@ -118,10 +169,6 @@ fn same_name(sysfs: &[u8], kernel: &[u8]) -> bool {
 /// A kernel name as sysfs spells it: `cciss/c0d0` is the directory `cciss!c0d0`.
 pub fn sysfs_name(name: &[u8]) -> Vec<u8> {
     name.iter().map(|b| if *b == b'/' { b'!' } else { *b }).collect()
-}
-
-fn kind_of(root: &Root, name: &[u8]) -> RowKind {
-    if root.exists(Path::new("/sys/block").join(path_of(name))) { RowKind::Disk } else { RowKind::Partition }
 }
 
 #[cfg(test)]

@@ -53,29 +53,23 @@ impl<'a> Scanner<'a> {
         };
         let mut value = 0u64;
         let mut n = 0;
-        let mut overflow = false;
-        for b in digits {
-            let digit = b.wrapping_sub(b'0');
-            if digit > 9 {
-                break;
-            }
-            match value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit))) {
-                Some(v) => value = v,
-                None => overflow = true,
-            }
+        while let Some(digit) = digits.get(n).map(|b| b.wrapping_sub(b'0')).filter(|d| *d <= 9) {
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
             n += 1;
         }
         if n == 0 {
             return None;
         }
+        // Nineteen digits always fit; more are looked at again.
+        if n > 19 {
+            value = saturating(&digits[..n]).unwrap_or(u64::MAX);
+            if value == u64::MAX {
+                self.rest = &digits[n..];
+                return Some(value);
+            }
+        }
         self.rest = &digits[n..];
-        Some(if overflow {
-            u64::MAX
-        } else if negative {
-            value.wrapping_neg()
-        } else {
-            value
-        })
+        Some(if negative { value.wrapping_neg() } else { value })
     }
 
     /// The next run of bytes that are not white space.
@@ -91,6 +85,11 @@ impl<'a> Scanner<'a> {
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
+}
+
+/// `None` if the digits are more than 64 bits hold.
+fn saturating(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0u64, |v, b| v.checked_mul(10)?.checked_add(u64::from(b - b'0')))
 }
 
 fn is_space(b: u8) -> bool {

@@ -58,12 +58,11 @@ pub fn parse_boot_time_s(stat: &[u8]) -> Option<i64> {
 /// `/proc/stat` was needed and cannot be read.
 pub fn processors(root: &Root) -> Result<usize, Errno> {
     const DIR: &str = "/sys/devices/system/cpu";
-    let names = root.names(DIR).unwrap_or_default();
     let numbered = |n: &[u8]| n.strip_prefix(b"cpu").and_then(|r| r.first()).is_some_and(u8::is_ascii_digit);
-    let n = names
-        .iter()
-        .filter(|n| numbered(n))
-        .filter(|n| root.is_dir(std::path::Path::new(DIR).join(super::root::path_of(n))))
+    let entries = std::fs::read_dir(root.path(DIR)).into_iter().flatten().map_while(Result::ok);
+    let n = entries
+        .filter(|e| numbered(std::os::unix::ffi::OsStrExt::as_bytes(e.file_name().as_os_str())))
+        .filter(|e| e.file_type().is_ok_and(|t| t.is_dir() || t.is_symlink() && e.path().is_dir()))
         .count();
     if n > 0 {
         return Ok(n);
@@ -100,6 +99,7 @@ pub fn system_names(root: &Root) -> SystemNames {
 pub struct SystemFiles {
     stat: KernelFile,
     uptime: KernelFile,
+    own_clock: bool,
     buffer: Vec<u8>,
 }
 
@@ -109,6 +109,7 @@ impl SystemFiles {
         SystemFiles {
             stat: KernelFile::new(root.path("/proc/stat")),
             uptime: KernelFile::new(root.path("/proc/uptime")),
+            own_clock: false,
             buffer: Vec::new(),
         }
     }
@@ -123,10 +124,27 @@ impl SystemFiles {
 
     /// Uptime in hundredths of a second. `None`: the file could be read and holds no number.
     ///
+    /// If the file is the kernel's own, it is read only once: what it says is `CLOCK_BOOTTIME`, which needs no system call.
+    /// (A container may have another file there, with an uptime of its own.)
+    ///
     /// # Errors
     /// What reading `/proc/uptime` says.
     pub fn uptime_cs(&mut self) -> Result<Option<u64>, Errno> {
-        Ok(parse_uptime_cs(self.uptime.read(&mut self.buffer)?))
+        if let Some(clock) = self.clock_cs() {
+            return Ok(Some(clock));
+        }
+        let uptime = parse_uptime_cs(self.uptime.read(&mut self.buffer)?);
+        self.own_clock = uptime.is_some() && self.uptime.is_kernels();
+        Ok(uptime)
+    }
+
+    /// Uptime in hundredths of a second by the clock; `None` until [`SystemFiles::uptime_cs`] has found that it may be used.
+    pub fn clock_cs(&self) -> Option<u64> {
+        let cs = || {
+            let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            (t.tv_sec as u64).wrapping_mul(100).wrapping_add(t.tv_nsec as u64 / 10_000_000)
+        };
+        self.own_clock.then(cs)
     }
 
     /// Wall clock of a recorded sample, in seconds since the Unix epoch: the file `timestamp` of the root, else boot time
@@ -190,6 +208,19 @@ mod tests {
         assert_eq!(SystemFiles::new(&root).recorded_time_s(&root), Some(1_000_099));
         std::fs::write(dir.path().join("timestamp"), "1700000000\n").expect("written");
         assert_eq!(SystemFiles::new(&root).recorded_time_s(&root), Some(1_700_000_000));
+    }
+
+    #[test]
+    fn the_clock_is_the_file() {
+        let root = Root::live();
+        let mut files = SystemFiles::new(&root);
+        let Ok(Some(first)) = files.uptime_cs() else {
+            eprintln!("SKIP: no /proc/uptime here");
+            return;
+        };
+        let clock = files.uptime_cs().expect("read").expect("a number");
+        let again = SystemFiles::new(&root).uptime_cs().expect("read").expect("a number");
+        assert!(first <= clock && clock <= again, "{first} {clock} {again}");
     }
 
     proptest! {

@@ -8,4 +8,4 @@ mod process;
 
 pub use devices::{Lookup, Topology};
 pub use host::Host;
-pub use process::{boottime_ns, own_cost, wall_clock_ns};
+pub use process::{boottime_ns, own_cost, prefer_this_thread, wall_clock_ns};

@@ -18,6 +18,15 @@ fn nanoseconds(clock: ClockId) -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
+/// Lets the calling thread run before ordinary ones when CPUs are scarce: events that nobody takes are lost. Returns
+/// whether it was allowed; processes started by this thread afterwards inherit it.
+pub fn prefer_this_thread() -> bool {
+    rustix::process::setpriority_process(None, PREFERRED_NICE).is_ok()
+}
+
+/// Half way to the highest priority: above ordinary work, below what an administrator set higher on purpose.
+const PREFERRED_NICE: i32 = -10;
+
 /// CPU time and peak memory of this process until now (`getrusage`).
 pub fn own_cost() -> RecorderCost {
     // SAFETY: rusage is plain numbers, for which all zeros is a valid value.

@@ -1,6 +1,6 @@
 //! What this machine allows, for `iolens doctor`.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use super::{
     error::TraceError,
@@ -56,7 +56,8 @@ pub fn capabilities() -> Capabilities {
 
 fn try_to_load() -> Result<(), TraceError> {
     let features = Features::read()?;
-    let config = Config { ring_bytes: 4096, attribution: true, filtered: false, slots: 1 << 10 };
+    let cgroup_of_bio = load::io_controller_is_v2(Path::new("/proc/cgroups"));
+    let config = Config { ring_bytes: 4096, attribution: true, filtered: false, slots: 1 << 10, cgroup_of_bio };
     load::load(config, features).map(drop)
 }
 

@@ -58,11 +58,13 @@ pub(super) fn has_tracepoint(btf: &[u8], name: &str) -> bool {
     has_word(btf, &format!("btf_trace_{name}"))
 }
 
-/// Names in BTF stand between NULs.
+/// Whether a name stands in the type information. Names lie between NULs in its last part, whose place the header
+/// tells (`struct btf_header`: length of the header at 4, offset of the names after it at 16); a header that makes no
+/// sense means looking through everything.
 fn has_word(btf: &[u8], word: &str) -> bool {
-    let needle: Vec<u8> = [b"\0", word.as_bytes(), b"\0"].concat();
-    // Comparing whole windows of some 10 MB is slow in unoptimised builds; most fail at the first byte.
-    btf.windows(needle.len()).any(|w| w[1] == needle[1] && w == needle)
+    let field = |at: usize| Some(u32::from_ne_bytes(btf.get(at..at + 4)?.try_into().ok()?) as usize);
+    let names = field(4).zip(field(16)).and_then(|(header, names)| btf.get(header.checked_add(names)?..));
+    names.unwrap_or(btf).split(|b| *b == 0).any(|name| name == word.as_bytes())
 }
 
 /// What the kernel half is told before it is loaded.
@@ -72,10 +74,11 @@ pub(super) struct Config {
     pub attribution: bool,
     pub filtered: bool,
     pub slots: u32,
+    /// See [`io_controller_is_v2`].
+    pub cgroup_of_bio: bool,
 }
 
-/// Loads all programs that this kernel can take; none is attached yet. Returns also the probes in attach order, those
-/// of bio-based devices apart.
+/// Loads all programs that this kernel can take; none is attached yet.
 pub(super) fn load(config: Config, features: Features) -> Result<Ebpf, TraceError> {
     // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
     let mut loader = EbpfLoader::new();
@@ -96,19 +99,12 @@ fn load_form<'a>(
     features: Features,
     has_queue_argument: bool,
 ) -> Result<Ebpf, TraceError> {
-    let flag = |on: bool| -> &'static u8 { if on { &1 } else { &0 } };
+    // The loader borrows its values for as long as the types.
+    static NUMBERS: [u8; 64] = numbers();
+    let flag = |on: bool| -> &'static u8 { &NUMBERS[usize::from(on)] };
     let slots = config.slots.clamp(1 << 6, 1 << 22).next_power_of_two();
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
-    const SHIFTS: [u8; 64] = {
-        let mut all = [0; 64];
-        let mut i = 0;
-        while i < 64 {
-            all[i] = i as u8;
-            i += 1;
-        }
-        all
-    };
-    let shift: &'static u8 = const_ref(&SHIFTS, 64 - slots.trailing_zeros() as usize);
+    let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
     loader
         .btf(Some(btf))
         .verifier_log_level(VerifierLogLevel::STATS)
@@ -118,7 +114,7 @@ fn load_form<'a>(
         .override_global("has_io_start", flag(features.io_start), true)
         .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
         .override_global("attribution", flag(config.attribution), true)
-        .override_global("cgroup_of_bio", flag(io_controller_is_v2(Path::new("/proc/cgroups"))), true)
+        .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
         .override_global("filtered", flag(config.filtered), true)
         .override_global("slot_shift", shift, true);
     let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the tracer's maps", &e))?;
@@ -130,8 +126,14 @@ fn load_form<'a>(
     Ok(bpf)
 }
 
-fn const_ref(all: &'static [u8; 64], at: usize) -> &'static u8 {
-    &all[at]
+const fn numbers() -> [u8; 64] {
+    let mut all = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        all[i] = i as u8;
+        i += 1;
+    }
+    all
 }
 
 /// The probes of request-based devices in attach order, then those of bio-based ones.
@@ -150,7 +152,7 @@ pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> 
 pub(super) const BIO_PROBES: [Probe; 2] = [BIO_QUEUE, BIO_COMPLETE];
 
 /// The loaded program of `probe`.
-pub(super) fn program<'a>(bpf: &'a mut Ebpf, probe: Probe) -> Result<&'a mut BtfTracePoint, TraceError> {
+pub(super) fn program(bpf: &mut Ebpf, probe: Probe) -> Result<&mut BtfTracePoint, TraceError> {
     let missing =
         || TraceError::Refused { what: format!("find the program {}", probe.program), why: "not in the object".into() };
     bpf.program_mut(probe.program).ok_or_else(missing)?.try_into().map_err(|_| missing())
@@ -160,7 +162,7 @@ pub(super) fn program<'a>(bpf: &'a mut Ebpf, probe: Probe) -> Result<&'a mut Btf
 /// are the ids in recordings. Where the io controller sits on a v1 hierarchy ("hybrid") its ids mean something else,
 /// and the submitting task's v2 cgroup is taken instead. `/proc/cgroups` says 0 in its second column for v2; recent
 /// kernels leave controllers without v1 support out.
-fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
+pub(super) fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
     let Ok(text) = fs::read_to_string(proc_cgroups) else { return false };
     let blkio = text.lines().find(|l| l.split_whitespace().next() == Some("blkio"));
     blkio.is_none_or(|l| l.split_whitespace().nth(1) == Some("0"))
@@ -169,6 +171,30 @@ fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each switch prunes code from the programs, so each setting is another program to the verifier.
+    #[test]
+    fn the_verifier_takes_the_programs_whatever_is_switched_off() {
+        let Ok(here) = Features::read() else {
+            eprintln!("SKIP: no BTF, or no block tracepoints");
+            return;
+        };
+        // None, all, and all but one.
+        for bits in [0, 31].into_iter().chain((0..5).map(|i| 31 ^ 1u8 << i)) {
+            let on = |bit: u8| bits >> bit & 1 == 1;
+            let config =
+                Config { ring_bytes: 4096, attribution: on(0), filtered: on(1), slots: 64, cgroup_of_bio: on(2) };
+            let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), ..here };
+            match load(config, features) {
+                Ok(_) => {}
+                Err(TraceError::NoPrivilege { .. }) => {
+                    eprintln!("SKIP: may not load BPF programs");
+                    return;
+                }
+                Err(e) => panic!("{config:?} {features:?}: {e}"),
+            }
+        }
+    }
 
     #[test]
     fn words_are_found_whole() {

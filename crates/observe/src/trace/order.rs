@@ -36,6 +36,7 @@ impl<T: Stamped> ReorderBuffer<T> {
     }
 
     /// Takes an event, in any order. Cheap if its place is near the end.
+    #[inline]
     pub fn push(&mut self, event: T) {
         let stamp = event.stamp();
         if stamp < self.watermark {

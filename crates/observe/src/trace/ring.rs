@@ -107,6 +107,7 @@ impl<T: Copy> Ring<T> {
         Drained { records, complete, fill: (end - begin) as f64 / self.size as f64 }
     }
 
+    #[inline]
     fn read(&self, at: u64) -> T {
         let offset = (at & (self.size - 1)) as usize;
         let head = (self.size as usize - offset).min(size_of::<T>());

@@ -4,6 +4,7 @@ use std::{
     collections::HashSet,
     io,
     os::fd::{AsFd, OwnedFd},
+    path::Path,
 };
 
 use aya::{
@@ -145,6 +146,7 @@ impl Tracer {
             attribution: options.attribution,
             filtered: options.devices.is_some(),
             slots: options.slots,
+            cgroup_of_bio: load::io_controller_is_v2(Path::new("/proc/cgroups")),
         };
         let mut bpf = load::load(config, features)?;
         release_memory();

@@ -2,10 +2,10 @@
 
 use std::{fs, path::Path};
 
-use iolens_core::model::DevId;
+use iolens_core::model::{Class, DevId};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{dev_of, fio, machine_has, trace, turn};
+use crate::lab::{dev_of, fio, machine_has, run, trace, turn};
 
 /// A zram disk of its own that goes away with it.
 struct Zram {
@@ -63,6 +63,27 @@ fn zram_to_the_last_bio() {
             "{what}"
         );
     }
+}
+
+/// zram does not count discards; they are recorded all the same.
+#[test]
+fn discards_of_zram_are_recorded() {
+    if !machine_has(&["blkdiscard"]) {
+        return;
+    }
+    let Some(disk) = Zram::new(32) else {
+        eprintln!("SKIP: no zram disk can be made");
+        return;
+    };
+    let _turn = turn();
+    let options = TracerOptions { bio_based: true, ..TracerOptions::default() };
+    let traced = trace(&disk.name, options, false, || {
+        run("blkdiscard", &["--offset", "1M", "--length", "4M", &format!("/dev/{}", disk.name)]);
+    });
+    let recorded = traced.recorded()[Class::Discard as usize];
+    let hidden: i64 = traced.lost.iter().filter_map(|l| l.ios).sum();
+    assert!(recorded.bytes == 4 << 20 || hidden > 0, "{recorded:?}");
+    assert_eq!(traced.kernel[Class::Discard as usize].ios, 0, "this kernel's zram counts discards: docs/tracing.md");
 }
 
 /// Without being asked for, bio-based devices cost nothing and are not recorded; asked for later, they are.

@@ -176,6 +176,36 @@ fn an_empty_flush_is_a_write_without_bytes_and_a_flush() {
     assert!(of(Op::FLUSH).all(|io| io.bytes == 0 && io.device_ns > 0 && io.queue_ns.is_some() && io.tgid.is_none()));
 }
 
+/// A loop disk whose file ends in the middle of a read completes what there is, requeues the rest, and fails it.
+#[test]
+fn partial_completion_requeue_and_error() {
+    use std::os::unix::fs::FileExt;
+    if !machine_has(&["losetup"]) {
+        return;
+    }
+    let _turn = turn();
+    for without_io_start in [false, true] {
+        let disk = LoopDisk::in_memory(16);
+        disk.truncate_file((1 << 20) + 2048);
+        let options = TracerOptions { without_io_start, ..TracerOptions::default() };
+        let traced = trace(&disk.name, options, false, || {
+            let file = std::fs::File::open(disk.path()).unwrap();
+            let mut buffer = vec![0; 8192];
+            for _ in 0..3 {
+                file.read_exact_at(&mut buffer, 1 << 20).unwrap_err();
+                run("blockdev", &["--flushbufs", &disk.path()]);
+            }
+        });
+        traced.assert_exact("a disk cut short");
+        let failed: Vec<_> = traced.ios.iter().filter(|io| io.error != Some(0)).collect();
+        assert!(!failed.is_empty() || !traced.lost.is_empty(), "{:?}", traced.ios);
+        for io in failed {
+            assert_eq!((io.error, io.op), (Some(libc::EIO), Op::READ), "{io:?}");
+            assert!(io.bytes >= 4096 && io.sector.is_some() && io.device_ns > 0, "{io:?}");
+        }
+    }
+}
+
 /// As if the kernel were older than 6.5: slots are taken at issue and starts are the kernel's own.
 #[test]
 fn without_block_io_start() {

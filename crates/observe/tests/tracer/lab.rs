@@ -85,6 +85,11 @@ impl LoopDisk {
         format!("/dev/{}", self.name)
     }
 
+    /// Cuts the file under it, behind its back.
+    pub fn truncate_file(&self, bytes: u64) {
+        fs::File::options().write(true).open(&self.file).unwrap().set_len(bytes).unwrap();
+    }
+
     /// Writes one of its queue's settings.
     pub fn set_queue(&self, setting: &str, value: &str) {
         fs::write(format!("/sys/block/{}/queue/{setting}", self.name), value)

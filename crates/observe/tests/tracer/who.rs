@@ -53,9 +53,9 @@ fn cached_io_belongs_to_its_file() {
             continue;
         }
         let disk = LoopDisk::in_memory(512);
-        let fs = Mounted::new(&disk, kind);
         let mut meta = None;
         let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            let fs = Mounted::new(&disk, kind);
             let path = fs.path("data");
             std::fs::write(&path, vec![7u8; 8 << 20]).unwrap();
             run("sync", &[]);

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use proptest::prelude::*;
+
 use super::support::{files, numbers, read, record, record_all_tables, small_segments};
 use crate::model::LossReason;
-use crate::store::{Recording, StoreError, WriterOptions};
+use crate::store::{IoColumns, Recording, StoreError, WriterOptions};
 
 /// What is left of a recording: numbers of its I/Os, rows of the other tables, and whether anything was said.
 fn inspect(dir: &Path) -> (Vec<i64>, [usize; 3], bool) {
@@ -125,6 +127,56 @@ fn the_stream_of_observations_holds_the_damage() {
     assert!(stream.is_sorted_by_key(|o| o.at_ns()));
     assert!(matches!(&stream[0], crate::model::Observation::Lost(l) if l.ios == Some(40)), "{:?}", stream[0]);
     assert_eq!(stream.len(), 81);
+}
+
+/// A file of ours without its checksums, as another program would have written it.
+fn disowned(mut bytes: Vec<u8>) -> Vec<u8> {
+    for word in ["iolens.footer_crc32", "iolens.chunk_crc32", "iolens 0"] {
+        while let Some(at) = bytes.windows(word.len()).position(|w| w == word.as_bytes()) {
+            bytes[at] = b'x';
+        }
+    }
+    bytes
+}
+
+#[test]
+fn a_file_of_others_needs_no_checksums() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    record(&dir, 300, WriterOptions::default());
+    let path = dir.join("io/000001.parquet");
+    fs::write(&path, disowned(fs::read(&path).expect("reads"))).expect("writes");
+    assert_eq!(inspect(&dir), ((0..300).collect(), [0; 3], false));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Without checksums damage cannot always be noticed; but it must never be more than an error.
+    #[test]
+    fn damaged_files_of_others_are_read_without_a_panic(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), near_end: bool
+    ) {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = tmp.path().join("r.iolens");
+        record(&dir, 300, WriterOptions::default());
+        let path = dir.join("io/000001.parquet");
+        let mut bytes = disowned(fs::read(&path).expect("reads"));
+        // Half of the time in the footer, where the numbers are that a reader trusts.
+        let from = if near_end { bytes.len() - 1500 } else { 0 };
+        for (at, value) in damage {
+            let at = from + at.index(bytes.len() - from);
+            bytes[at] = value;
+        }
+        fs::write(&path, &bytes).expect("writes");
+        if let Ok(r) = Recording::open(&dir) {
+            for batch in r.ios(i64::MIN..i64::MAX, IoColumns::ALL) {
+                if batch.is_err() {
+                    break;
+                }
+            }
+        }
+    }
 }
 
 #[test]

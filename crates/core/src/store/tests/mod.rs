@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod documentation;
 mod requests;
 mod retention;
 mod round_trip;

@@ -1,7 +1,7 @@
 //! All disks at once, by the cheapest road that gives the same answer.
 
 use iolens_core::model::DiskCounters;
-use iolens_observe::counters::{DiskstatsReader, KernelFile, Root, RowKind, parse_stat};
+use iolens_observe::counters::{DiskstatsReader, Root, RowKind, StatFile};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ pub struct DirectoryScan {
     dir: PathBuf,
     sorted: bool,
     listed: Option<(i64, i64)>,
-    files: Vec<(Vec<u8>, KernelFile)>,
+    files: Vec<(Vec<u8>, StatFile)>,
     buffer: Vec<u8>,
 }
 
@@ -41,8 +41,8 @@ impl DirectoryScan {
     pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) {
         self.list();
         for (name, file) in &mut self.files {
-            if let Ok(text) = file.read(&mut self.buffer) {
-                take(name, parse_stat(text).counters);
+            if let Ok(stat) = file.read(&mut self.buffer) {
+                take(name, stat.counters);
             }
         }
     }
@@ -69,7 +69,7 @@ impl DirectoryScan {
             .map(|name| match old.iter().position(|(n, _)| *n == name) {
                 Some(at) => old.swap_remove(at),
                 None => {
-                    let file = KernelFile::new(self.dir.join(OsStr::from_bytes(&name)).join("stat"));
+                    let file = StatFile::new(self.dir.join(OsStr::from_bytes(&name)).join("stat"));
                     (name, file)
                 }
             })
@@ -81,7 +81,6 @@ impl DirectoryScan {
 /// call per 45 devices, against two or three per device.
 #[derive(Debug, Default)]
 pub struct KernelScan {
-    block: PathBuf,
     reader: Option<DiskstatsReader>,
     generation: Option<u64>,
     /// Rows of disks in `/sys/block`'s order; `None`: the two disagree.
@@ -89,23 +88,22 @@ pub struct KernelScan {
 }
 
 impl KernelScan {
-    /// Prepares it, if `root` is a running kernel and `allowed`.
+    /// Prepares it, if `root` may be a running kernel and `allowed`.
     pub fn new(root: &Root, allowed: bool) -> KernelScan {
-        let (stats, block) = (root.path("/proc/diskstats"), root.path("/sys/block"));
-        let kernel = |p: &Path, magic: u64| rustix::fs::statfs(p).is_ok_and(|s| s.f_type as u64 == magic);
-        let usable = allowed && !root.is_recorded() && kernel(&stats, 0x9fa0) && kernel(&block, 0x6265_6572);
-        KernelScan { block, reader: usable.then(|| DiskstatsReader::at(root, &stats)), generation: None, order: None }
+        let reader = || DiskstatsReader::at(root, &root.path("/proc/diskstats"));
+        KernelScan { reader: (allowed && !root.is_recorded()).then(reader), generation: None, order: None }
     }
 
     /// Hands the counters of every disk to `take`, in `/sys/block`'s order. `false`: it cannot; read the directory.
     pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) -> bool {
         let Some(reader) = &mut self.reader else { return false };
-        if reader.read().is_err() {
+        if reader.read().is_err() || !reader.is_kernels() {
+            self.reader = None;
             return false;
         }
         if self.generation != Some(reader.generation()) {
             self.generation = Some(reader.generation());
-            self.order = order(reader, &self.block);
+            self.order = order(reader);
         }
         let Some(order) = &self.order else { return false };
         for row in order.iter().map(|i| &reader.rows()[*i]) {
@@ -116,13 +114,12 @@ impl KernelScan {
 }
 
 /// The rows of the directory's disks, in its order; `None` unless both hold the same names.
-fn order(reader: &DiskstatsReader, block: &Path) -> Option<Vec<usize>> {
-    let names = names(block, false).ok()?;
+fn order(reader: &DiskstatsReader) -> Option<Vec<usize>> {
     let mut rows: Vec<usize> = (0..reader.rows().len()).filter(|i| reader.rows()[*i].kind == RowKind::Disk).collect();
-    if rows.len() != names.len() {
+    if rows.len() != reader.disks().len() {
         return None;
     }
     let name = |i: &usize| reader.rows()[*i].name.as_slice();
     rows.sort_unstable_by(|a, b| name(a).cmp(name(b)));
-    names.iter().map(|n| rows.binary_search_by(|r| name(r).cmp(n)).ok().map(|at| rows[at])).collect()
+    reader.disks().iter().map(|n| rows.binary_search_by(|r| name(r).cmp(n)).ok().map(|at| rows[at])).collect()
 }

@@ -7,22 +7,25 @@ mod pipeline;
 mod progress;
 mod session;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::{DevId, Device};
+use iolens_core::model::{Comm, DevId, Device};
+use iolens_observe::counters::{Pace, Root, monotonic_ns, snapshot};
 use iolens_observe::topology::{Lookup, Topology};
+use iolens_observe::trace::FilesFilter;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::RecordPlan;
 use crate::present::record_text;
 
-pub use feed::FeedOptions;
+pub use feed::{Feed, FeedOptions};
 pub use progress::ProgressLine;
-pub use session::{Outcome, Progress, Session, SessionOptions};
+pub use session::{Outcome, Progress, Session, SessionOptions, Taken};
 
 use child::RecordedChild;
 
@@ -43,9 +46,13 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
             ring_bytes: u32::try_from(plan.ring).ok().filter(|b| *b <= 1 << 30).context("--ring: at most 1G")?,
             poll_ns: plan.poll,
             counters_step_ns: plan.counters_step,
+            files: plan.wants_files().then(|| files_filter(&plan)),
         },
         words: std::env::args().collect(),
     };
+    if let Some(dir) = &plan.counters_raw {
+        return record_raw(dir, &plan, &signals);
+    }
     let mut session = Session::start(options.clone(), topology)?;
     if !plan.quiet {
         eprint!("{}", record_text::started(&session.source(), session.limits(), &options.output));
@@ -57,9 +64,45 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     let code = watch(&mut session, child, &plan, &signals)?;
     let outcome = session.finish()?;
     if !plan.quiet {
-        print!("{}{}", record_text::summary(&outcome.summary()), record_text::hints(&outcome.path));
+        println!("{}", record_text::summary(&outcome.summary()));
+        if plan.wants_files() {
+            print!(
+                "{}",
+                record_text::requests(outcome.progress.requests, outcome.progress.requests_lost, &outcome.path)
+            );
+        }
+        print!("{}{}", super::report::findings(&outcome.path)?, record_text::hints(&outcome.path));
     }
     Ok(code)
+}
+
+/// Copies what `iolens iostat --replay` reads, a numbered sub-directory per sample: what a bug report needs.
+fn record_raw(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
+    std::fs::create_dir(dir).with_context(|| format!("{} cannot be made; choose a new directory", dir.display()))?;
+    let period = Duration::from_nanos(u64::try_from(plan.raw_step).unwrap_or(u64::MAX));
+    let (start_ns, mut pace) = (monotonic_ns(), Pace::new(period));
+    for index in 1.. {
+        snapshot::write(&Root::live(), dir, index)
+            .with_context(|| format!("a sample cannot be written to {}", dir.display()))?;
+        pace.wait();
+        let over = plan.for_ns.is_some_and(|ns| monotonic_ns() - start_ns > ns);
+        if over || signals.caught() > 0 {
+            println!("{index} samples in {0}; replay them: iolens iostat --replay {0}", dir.display());
+            break;
+        }
+    }
+    Ok(0)
+}
+
+/// Whose file-level requests are wanted: with a command and no other word those of the command and its children.
+fn files_filter(plan: &RecordPlan) -> FilesFilter {
+    let named = !plan.pid.is_empty() || plan.comm.is_some() || plan.cgroup.is_some() || plan.all_files;
+    FilesFilter {
+        pids: plan.pid.clone(),
+        comm: plan.comm.as_ref().map(|c| Comm::new(c.as_bytes())),
+        cgroup: plan.cgroup.clone(),
+        children: !plan.command.is_empty() && !named,
+    }
 }
 
 fn start_child(plan: &RecordPlan) -> Result<Option<RecordedChild>, child::CannotStart> {
@@ -67,7 +110,7 @@ fn start_child(plan: &RecordPlan) -> Result<Option<RecordedChild>, child::Cannot
 }
 
 /// The command could not be started: there is nothing to record, so nothing is left behind.
-fn give_up(session: Session, output: &std::path::Path, cannot: &child::CannotStart) -> Result<u8> {
+fn give_up(session: Session, output: &Path, cannot: &child::CannotStart) -> Result<u8> {
     session.finish()?;
     std::fs::remove_dir_all(output).with_context(|| format!("{} could not be removed", output.display()))?;
     eprintln!("iolens: {}", cannot.message);
@@ -145,7 +188,10 @@ impl Signals {
 }
 
 /// The disks that `words` name; `None` if there are none, which means every disk.
-fn choose_devices(topology: &Topology, words: &[String]) -> Result<Option<Vec<DevId>>> {
+///
+/// # Errors
+/// A word names no disk.
+pub fn choose_devices(topology: &Topology, words: &[String]) -> Result<Option<Vec<DevId>>> {
     if words.is_empty() {
         return Ok(None);
     }

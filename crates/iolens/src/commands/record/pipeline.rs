@@ -11,9 +11,10 @@ use anyhow::{Context as _, Result, anyhow};
 use iolens_core::model::{Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost};
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::prefer_this_thread;
 
-/// I/Os that may wait for the writer: about 20 MiB.
-const MAX_WAITING_IOS: usize = 128 * 1024;
+/// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
+const MAX_WAITING_IOS: usize = 256 * 1024;
 /// Batches that may wait. Far more than [`MAX_WAITING_IOS`] needs, so that the count of I/Os is the limit that bites.
 const MAX_WAITING_BATCHES: usize = 4096;
 /// The writer's clock must be fed at least this often, so that its log is never older.
@@ -193,6 +194,8 @@ struct WriterThread {
 
 impl WriterThread {
     fn run(mut self) -> Result<RecordingSummary> {
+        // Not allowed without privileges; then it writes at ordinary priority.
+        let _preferred = prefer_this_thread();
         loop {
             match self.receiver.recv_timeout(TICK) {
                 Ok(Message::Ios(mut ios)) => {

@@ -20,8 +20,41 @@ pub fn banner(out: &mut Vec<u8>, b: &Banner) {
     out.extend_from_slice(format!("{} CPU)\n", b.processors).as_bytes());
 }
 
-/// One report, up to and with the empty line after its last table.
-pub fn report(out: &mut Vec<u8>, style: &Style, report: &Report<'_>) {
+/// A style's tables: what does not change from report to report.
+#[derive(Clone)]
+pub struct Layout {
+    tables: Vec<Table>,
+}
+
+#[derive(Clone)]
+struct Table {
+    heading: Vec<u8>,
+    columns: Vec<Column>,
+}
+
+impl Layout {
+    /// The tables of a style.
+    pub fn new(style: &Style) -> Layout {
+        let table = |columns: Vec<Column>| Table { heading: heading(style, &columns), columns };
+        let tables = match (style.extended, style.short) {
+            (false, false) => vec![table(BASIC.to_vec())],
+            (false, true) => vec![table(BASIC_SHORT.to_vec())],
+            (true, true) => vec![table(EXTENDED_SHORT.to_vec())],
+            (true, false) if style.pretty && !style.compact => EXTENDED.iter().map(|t| table(t.to_vec())).collect(),
+            (true, false) => vec![table(EXTENDED.concat())],
+        };
+        Layout { tables }
+    }
+}
+
+impl std::fmt::Debug for Layout {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.tables.iter().map(|t| String::from_utf8_lossy(&t.heading))).finish()
+    }
+}
+
+/// One report, up to and with the empty line after its last table. `layout` is the style's.
+pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report<'_>) {
     if let Some(stamp) = &report.stamp {
         out.extend_from_slice(stamp);
         out.push(b'\n');
@@ -30,31 +63,21 @@ pub fn report(out: &mut Vec<u8>, style: &Style, report: &Report<'_>) {
         processors(out, style, cpu);
     }
     if let Some(rows) = &report.rows {
-        for (i, columns) in tables(style).iter().enumerate() {
+        for (i, table) in layout.tables.iter().enumerate() {
             if i > 0 {
                 out.push(b'\n');
             }
-            heading(out, style, columns);
+            out.extend_from_slice(&table.heading);
             for row in rows {
-                self::row(out, style, columns, row);
+                self::row(out, style, &table.columns, row);
             }
         }
     }
     out.push(b'\n');
 }
 
-/// Which columns each table has.
-fn tables(style: &Style) -> Vec<Vec<Column>> {
-    match (style.extended, style.short) {
-        (false, false) => vec![BASIC.to_vec()],
-        (false, true) => vec![BASIC_SHORT.to_vec()],
-        (true, true) => vec![EXTENDED_SHORT.to_vec()],
-        (true, false) if style.pretty && !style.compact => EXTENDED.iter().map(|t| t.to_vec()).collect(),
-        (true, false) => vec![EXTENDED.concat()],
-    }
-}
-
-fn heading(out: &mut Vec<u8>, style: &Style, columns: &[Column]) {
+fn heading(style: &Style, columns: &[Column]) -> Vec<u8> {
+    let mut out = Vec::new();
     if !style.pretty {
         out.extend_from_slice(b"Device       ");
     }
@@ -62,6 +85,7 @@ fn heading(out: &mut Vec<u8>, style: &Style, columns: &[Column]) {
         out.extend_from_slice(format!("{:>1$}", c.heading(style.unit, style.extended), c.width + 1).as_bytes());
     }
     out.extend_from_slice(if style.pretty { b" Device\n" } else { b"\n" });
+    out
 }
 
 fn row(out: &mut Vec<u8>, style: &Style, columns: &[Column], row: &Row<'_>) {

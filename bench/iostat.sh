@@ -1,0 +1,72 @@
+#!/bin/sh
+# What iolens' iostat costs beside the distribution's, as ratios within one run.
+#
+#   bench/iostat.sh [IOLENS]      (default: target/release/iolens)
+#
+# Wanted: CPU per sample at most 0.20 of the reference's at 10 and at 500 devices; start-up no slower; below 4 MiB of
+# resident memory; a poll within 1.15 of a bare pread; 1 kHz of one device below 1 % of a core.
+set -eu
+cd "$(dirname "$0")/.."
+iolens=${1:-target/release/iolens}
+samples=${SAMPLES:-20}
+command -v iostat >/dev/null || { echo "SKIP: no iostat to compare with"; exit 0; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# 500 disks in an alternate statistics directory, all in use.
+i=0
+while [ $i -lt 500 ]; do
+	mkdir -p "$work/500/block/sd$i"
+	echo "$((i + 49601)) 2822 3195498 623970 12180 9784 821088 117109 0 32862 714408 8638 547 362610 123000 904 3311" >"$work/500/block/sd$i/stat"
+	echo "8 $i sd$i $((i + 49601)) 2822 3195498 623970 12180 9784 821088 117109 0 32862 714408 8638 547 362610 123000 904 3311" >>"$work/500/diskstats"
+	i=$((i + 1))
+done
+
+cargo build --quiet --release -p iolens-observe --example poll_cost
+sleeper=target/release/examples/poll_cost
+
+# Nanoseconds on a processor per sample, after the first (`schedstat` counts them exactly): ours, the reference's, and
+# what waking once a second costs by itself, all three at the same time.
+compare() {
+	what=$1
+	shift
+	"$sleeper" --sleep & bare=$!
+	sleep 0.3
+	"$iolens" iostat "$@" 1 >/dev/null 2>&1 & ours=$!
+	sleep 0.3
+	iostat "$@" 1 >/dev/null 2>&1 & theirs=$!
+	sleep 1.2
+	for p in $bare $ours $theirs; do cut -d' ' -f1 /proc/$p/schedstat; done >"$work/before"
+	sleep "$samples"
+	for p in $bare $ours $theirs; do cut -d' ' -f1 /proc/$p/schedstat; done >"$work/after"
+	rss=$(grep VmHWM /proc/$ours/status | tr -dc 0-9)
+	kill $bare $ours $theirs
+	wait 2>/dev/null || true
+	paste "$work/before" "$work/after" | awk -v w="$what" -v n="$samples" -v r="$rss" '
+		{ us[NR] = ($2 - $1) / n / 1000 }
+		END { printf "%-32s %6.0f us, reference %6.0f us per sample: ratio %.3f; less the wake-up (%.0f us): %.3f; RSS %d KiB\n",
+			w, us[2], us[3], us[2] / us[3], us[1], (us[2] - us[1]) / (us[3] - us[1]), r }'
+}
+
+devices=$(ls /sys/block | wc -l)
+compare "-x, $devices devices of this machine" -x
+compare "-x ALL, $devices devices" -x ALL
+compare "-x, 500 devices (-f)" -x -f "$work/500"
+compare "-x -p ALL, 500 devices (-f)" -x -f "$work/500" -p ALL
+
+startup() {
+	start=$(date +%s%N)
+	n=0
+	while [ $n -lt 200 ]; do
+		"$@" >/dev/null
+		n=$((n + 1))
+	done
+	echo $((($(date +%s%N) - start) / 200))
+}
+theirs=$(startup iostat -x)
+ours=$(startup "$iolens" iostat -x)
+theirs=$(((theirs + $(startup iostat -x)) / 2))
+ours=$(((ours + $(startup "$iolens" iostat -x)) / 2))
+awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2f ms, reference %.2f ms, ratio %.3f\n", o / 1e6, t / 1e6, o / t }'
+
+"$sleeper"

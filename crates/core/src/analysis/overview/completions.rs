@@ -1,0 +1,272 @@
+//! What completed in each slot, in all steps of a stretch at once.
+
+use serde::Serialize;
+
+use super::Stretch;
+use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
+
+/// Latencies of one class in one slot, start to done (S2C); n stands in [`SlotCounts::ios`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SlotLatency {
+    /// Sum divided by count in nanoseconds, rounded.
+    pub mean_ns: i64,
+    /// `None` if only sums are known.
+    pub quantiles: Option<SlotQuantiles>,
+}
+
+/// Nearest-rank quantiles in nanoseconds, within 1/256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SlotQuantiles {
+    /// Median.
+    pub p50_ns: i64,
+    /// 90th percentile.
+    pub p90_ns: i64,
+    /// 99th percentile.
+    pub p99_ns: i64,
+    /// Longest, exact.
+    pub max_ns: i64,
+}
+
+/// What completed in one slot.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct SlotCounts {
+    /// I/Os by class.
+    pub ios: [u64; 4],
+    /// Sectors of 512 bytes by class.
+    pub sectors: [u64; 4],
+    /// Of reads and of writes; `None` if there were none.
+    pub latency: [Option<SlotLatency>; 2],
+    /// Longest flush in nanoseconds.
+    pub flush_max_ns: Option<i64>,
+}
+
+/// Latencies of one heat map column: for reads and for writes (row, count), rows ascending. Row `k` holds latencies of
+/// `[2^(k/4), 2^((k+1)/4))` ns.
+pub type HeatColumn = [Vec<(u32, u64)>; 2];
+
+/// One rung's slots.
+#[derive(Debug, Default)]
+pub(super) struct Rung {
+    pub(super) counts: Vec<SlotCounts>,
+    pub(super) heat: Vec<HeatColumn>,
+}
+
+/// A histogram that is emptied and filled again for every slot.
+#[derive(Debug, Default)]
+struct SlotHistogram {
+    counts: Vec<u64>,
+    /// First and last bucket in use; empty if the first is greater.
+    used: (usize, usize),
+    n: u64,
+    sum: i128,
+    max: i64,
+}
+
+impl SlotHistogram {
+    fn new() -> SlotHistogram {
+        SlotHistogram { used: (usize::MAX, 0), ..SlotHistogram::default() }
+    }
+
+    fn add(&mut self, ns: i64) {
+        let bucket = Histogram::index(ns);
+        self.grow(bucket, bucket);
+        self.counts[bucket] += 1;
+        self.n += 1;
+        self.sum += i128::from(ns.max(0));
+        self.max = self.max.max(ns);
+    }
+
+    fn grow(&mut self, first: usize, last: usize) {
+        if last >= self.counts.len() {
+            self.counts.resize(last + 1, 0);
+        }
+        self.used = (self.used.0.min(first), self.used.1.max(last));
+    }
+
+    fn merge(&mut self, other: &SlotHistogram) {
+        if other.n == 0 {
+            return;
+        }
+        self.grow(other.used.0, other.used.1);
+        let used = other.used.0..=other.used.1;
+        for (a, b) in self.counts[used.clone()].iter_mut().zip(&other.counts[used]) {
+            *a += b;
+        }
+        self.n += other.n;
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    fn clear(&mut self) {
+        if self.n > 0 {
+            self.counts[self.used.0..=self.used.1].fill(0);
+        }
+        (self.used, self.n, self.sum, self.max) = ((usize::MAX, 0), 0, 0, 0);
+    }
+
+    fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
+        let used = if self.n > 0 { self.used.0..self.used.1 + 1 } else { 0..0 };
+        used.map(|i| (i, self.counts[i])).filter(|(_, c)| *c > 0)
+    }
+
+    /// Nearest ranks in one pass: the middle of the bucket of rank `ceil(q n)`, never above the maximum.
+    fn summary(&self) -> Option<SlotLatency> {
+        if self.n == 0 {
+            return None;
+        }
+        let ranks = [0.5, 0.9, 0.99].map(|q| ((q * self.n as f64).ceil() as u64).clamp(1, self.n));
+        let mut found = [self.max; 3];
+        let mut seen = 0;
+        let mut next = 0;
+        for (bucket, count) in self.buckets() {
+            seen += count;
+            while next < ranks.len() && seen >= ranks[next] {
+                let (low, high) = Histogram::bounds(bucket);
+                found[next] = (low + (high - 1 - low) / 2).min(self.max);
+                next += 1;
+            }
+        }
+        let mean_ns = (self.sum as f64 / self.n as f64).round() as i64;
+        let quantiles = SlotQuantiles { p50_ns: found[0], p90_ns: found[1], p99_ns: found[2], max_ns: self.max };
+        Some(SlotLatency { mean_ns, quantiles: Some(quantiles) })
+    }
+
+    /// Counts by heat map row. A bucket belongs to the row of its lower edge.
+    fn heat(&self) -> Vec<(u32, u64)> {
+        let mut rows: Vec<(u32, u64)> = Vec::new();
+        for (bucket, count) in self.buckets() {
+            let row = log_row(Histogram::bounds(bucket).0, 4);
+            match rows.last_mut() {
+                Some((last, sum)) if *last == row => *sum += count,
+                _ => rows.push((row, count)),
+            }
+        }
+        rows
+    }
+}
+
+/// Which of `per_octave` buckets in each factor of two holds `ns`; 0 for anything below 2 ns.
+pub(super) fn log_row(ns: i64, per_octave: u32) -> u32 {
+    // A hair upwards, so that a power of two is not thrown below itself by rounding.
+    (f64::from(per_octave) * (ns.max(1) as f64).log2() + 1e-9).floor() as u32
+}
+
+/// The slot in progress of one rung.
+#[derive(Debug)]
+struct Open {
+    merge: i64,
+    slot: usize,
+    counts: SlotCounts,
+    latency: [SlotHistogram; 2],
+    done: Rung,
+    has_heat: bool,
+}
+
+impl Open {
+    /// Writes the slot down and makes room for the next.
+    fn close(&mut self) {
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.latency = [self.latency[0].summary(), self.latency[1].summary()];
+        self.done.counts[self.slot] = counts;
+        if self.has_heat {
+            self.done.heat[self.slot] = [self.latency[0].heat(), self.latency[1].heat()];
+        }
+        self.latency.iter_mut().for_each(SlotHistogram::clear);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.counts.ios == [0; 4]
+    }
+
+    /// Adds what `finer` holds.
+    fn absorb(&mut self, finer: &Open) {
+        for k in 0..4 {
+            self.counts.ios[k] += finer.counts.ios[k];
+            self.counts.sectors[k] += finer.counts.sectors[k];
+        }
+        self.counts.flush_max_ns = self.counts.flush_max_ns.max(finer.counts.flush_max_ns);
+        for (a, b) in self.latency.iter_mut().zip(&finer.latency) {
+            a.merge(b);
+        }
+    }
+}
+
+/// The rungs of one stretch, filled in the order of completion.
+#[derive(Debug)]
+pub(super) struct Completions {
+    from_ns: i64,
+    step_ns: i64,
+    /// The slot of the finest rung in which the last I/O fell, and its end.
+    end_ns: i64,
+    rungs: Vec<Open>,
+}
+
+impl Completions {
+    pub(super) fn new(stretch: &Stretch) -> Completions {
+        let rungs = stretch.merges.iter().enumerate().map(|(i, merge)| {
+            let slots = stretch.slots().div_ceil(*merge as usize);
+            let has_heat = i == stretch.heat;
+            let heat = if has_heat { vec![HeatColumn::default(); slots] } else { Vec::new() };
+            Open {
+                merge: *merge,
+                slot: 0,
+                counts: SlotCounts::default(),
+                latency: [SlotHistogram::new(), SlotHistogram::new()],
+                done: Rung { counts: vec![SlotCounts::default(); slots], heat },
+                has_heat,
+            }
+        });
+        let (from_ns, step_ns) = (stretch.window.from_ns, stretch.step_ns);
+        Completions { from_ns, step_ns, end_ns: from_ns + step_ns, rungs: rungs.collect() }
+    }
+
+    /// Counts an I/O that completed inside the stretch. One that comes late is counted in the slot in progress.
+    pub(super) fn add(&mut self, io: &Io) {
+        if io.done_ns >= self.end_ns {
+            let slot = (io.done_ns - self.from_ns) / self.step_ns;
+            self.go_to(slot);
+            self.end_ns = self.from_ns + (slot + 1) * self.step_ns;
+        }
+        let Some(open) = self.rungs.first_mut() else { return };
+        let class = io.class();
+        open.counts.ios[class as usize] += 1;
+        open.counts.sectors[class as usize] += (io.bytes.max(0) / SECTOR_BYTES) as u64;
+        match class {
+            Class::Read => open.latency[0].add(io.total_ns()),
+            Class::Write => open.latency[1].add(io.total_ns()),
+            Class::Flush => open.counts.flush_max_ns = open.counts.flush_max_ns.max(Some(io.total_ns())),
+            Class::Discard => {}
+        }
+    }
+
+    /// Closes whatever slots end before `slot` (of the finest rung) begins.
+    fn go_to(&mut self, slot: i64) {
+        for i in 0..self.rungs.len() {
+            let next = (slot / self.rungs[i].merge) as usize;
+            if self.rungs[i].slot == next {
+                break;
+            }
+            let (finer, coarser) = self.rungs.split_at_mut(i + 1);
+            let open = &mut finer[i];
+            if !open.is_empty() {
+                if let Some(above) = coarser.first_mut() {
+                    above.absorb(open);
+                }
+                open.close();
+            }
+            open.slot = next;
+        }
+    }
+
+    /// The rungs, the finest first.
+    pub(super) fn finish(mut self) -> Vec<Rung> {
+        for i in 0..self.rungs.len() {
+            let (finer, coarser) = self.rungs.split_at_mut(i + 1);
+            if let Some(above) = coarser.first_mut() {
+                above.absorb(&finer[i]);
+            }
+            finer[i].close();
+        }
+        self.rungs.into_iter().map(|open| open.done).collect()
+    }
+}

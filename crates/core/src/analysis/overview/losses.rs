@@ -1,0 +1,78 @@
+//! Where I/Os are missing.
+
+use serde::Serialize;
+
+use super::Window;
+use crate::model::{DevId, LossReason, Lost};
+
+/// More intervals than this are merged with their neighbours: nobody can tell them apart in a chart.
+const MOST: usize = 2000;
+
+/// A stretch of time in which I/Os are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LossInterval {
+    /// From here, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// To here.
+    pub to_ns: i64,
+    /// On this device; `None`: not known, or on several.
+    pub dev: Option<DevId>,
+    /// Why.
+    pub reason: LossReason,
+    /// How many; `None`: not known.
+    pub ios: Option<i64>,
+}
+
+/// Intervals in the order in which they were reported, neighbours merged.
+#[derive(Debug)]
+pub(super) struct Losses {
+    window: Window,
+    list: Vec<LossInterval>,
+    /// Intervals of the same reason and device closer than this become one.
+    gap_ns: i64,
+}
+
+impl Losses {
+    pub(super) fn new(window: Window) -> Losses {
+        Losses { window, list: Vec::new(), gap_ns: 1_000_000 }
+    }
+
+    pub(super) fn add(&mut self, lost: &Lost) {
+        if lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
+            return;
+        }
+        let (from_ns, to_ns) = (lost.from_ns.max(self.window.from_ns), lost.to_ns.min(self.window.to_ns));
+        self.put(LossInterval { from_ns, to_ns, dev: lost.dev, reason: lost.reason, ios: lost.ios });
+        while self.list.len() > MOST {
+            self.gap_ns = self.gap_ns.saturating_mul(4);
+            for l in std::mem::take(&mut self.list) {
+                self.put(l);
+            }
+        }
+    }
+
+    /// Adds `l` to a neighbour, or as one of its own. Once neighbours may be as far apart as the window is long, devices
+    /// are merged too: then one interval for each reason is left, so that merging always gets the list below its limit.
+    fn put(&mut self, l: LossInterval) {
+        let gap_ns = self.gap_ns;
+        let any_device = gap_ns >= self.window.len_ns();
+        let near = |o: &&mut LossInterval| {
+            o.reason == l.reason
+                && (any_device || o.dev == l.dev && l.from_ns <= o.to_ns.saturating_add(gap_ns) && o.from_ns <= l.to_ns)
+        };
+        match self.list.iter_mut().rev().find(near) {
+            Some(o) => {
+                o.from_ns = o.from_ns.min(l.from_ns);
+                o.to_ns = o.to_ns.max(l.to_ns);
+                o.ios = o.ios.zip(l.ios).map(|(a, b)| a + b);
+                o.dev = o.dev.filter(|dev| l.dev == Some(*dev));
+            }
+            None => self.list.push(l),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<LossInterval> {
+        self.list.sort_by_key(|l| (l.from_ns, l.to_ns));
+        self.list
+    }
+}

@@ -1,0 +1,254 @@
+//! The recording at several resolutions at once, for charts: rates (A5), latency percentiles (A6), busy time (A2) and
+//! concurrency (A3) by slots, a latency heat map, distributions over the whole window, and who did it.
+//!
+//! [`OverviewPlan::whole`] cuts the window into at most a few thousand slots, in steps that merge exactly (counts, sums
+//! and histograms are merged, never means or percentiles). What stands out is looked at again in slots down to 1 ms with
+//! [`OverviewPlan::details`], for which only the stretches named by [`OverviewPlan::reads`] have to be read a second time.
+//!
+//! Memory: one row for each slot of each stretch, one histogram for each slot in progress.
+
+mod actors;
+mod completions;
+mod counters;
+mod distributions;
+mod losses;
+mod moments;
+mod plan;
+mod time;
+
+use serde::Serialize;
+
+use super::devices::DeviceIndex;
+use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
+use super::window::Window;
+use crate::model::{Class, DevId, Io, Lost};
+
+pub use actors::{ActorFlow, ActorKey, ActorSummary};
+pub use completions::{HeatColumn, SlotCounts, SlotLatency, SlotQuantiles};
+pub use counters::CounterOverview;
+pub use distributions::{Distributions, SizeBucket, Stage};
+pub use losses::LossInterval;
+pub use moments::moments;
+pub use plan::{Moment, OverviewPlan, Scope, Stretch};
+pub use time::SlotTime;
+
+use actors::Actors;
+use completions::Completions;
+use losses::Losses;
+use time::{Depth, StretchTime};
+
+/// One stretch of one scope at one step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Level {
+    /// Index of its scope in the plan.
+    pub scope: usize,
+    /// Beginning of the first slot, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Length of a slot.
+    pub step_ns: i64,
+    /// What completed in each slot.
+    pub counts: Vec<SlotCounts>,
+    /// How each slot's time was spent; as many as `counts`. The last slot may reach beyond the window under study.
+    pub time: Vec<SlotTime>,
+    /// Latencies by slot, one column each; empty if this level has no heat map.
+    pub heat: Vec<HeatColumn>,
+    /// What is known of single I/Os: all of them, or only differences of kernel counters.
+    pub detail: Detail,
+}
+
+/// From what a [`Level`] was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Detail {
+    /// Single I/Os: everything is known and exact.
+    Events,
+    /// Kernel counters of one device: counts and mean latencies; busy time of any I/O and mean in flight as the kernel
+    /// estimates them. The other fields of [`SlotTime`] are not known.
+    Counters,
+    /// Kernel counters of several devices: the same without busy time, because estimates cannot be joined.
+    SummedCounters,
+}
+
+/// What [`Overview`] says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OverviewData {
+    /// The plan it followed.
+    pub plan: OverviewPlan,
+    /// All levels: stretch by stretch, each in its finest step first.
+    pub levels: Vec<Level>,
+    /// By scope; only of a plan for the whole window.
+    pub distributions: Vec<Distributions>,
+    /// Who did it: processes, control groups, files, those with the most I/O time first; only of a plan for the whole
+    /// window.
+    pub actors: Vec<ActorSummary>,
+    /// Where I/Os are missing, neighbours merged.
+    pub losses: Vec<LossInterval>,
+    /// Longest I/O, in nanoseconds: how far beyond a stretch completions reach back into it.
+    pub longest_ns: i64,
+    /// I/Os that outlived what the sweep could hold back.
+    pub clipped: Clipped,
+}
+
+/// Accumulates [`OverviewData`] from I/Os in the order of completion.
+#[derive(Debug)]
+pub struct Overview {
+    plan: OverviewPlan,
+    index: DeviceIndex,
+    order: StartOrder,
+    sweeps: ScopeSweeps,
+    completions: Vec<Completions>,
+    distributions: Vec<Distributions>,
+    actors: Actors,
+    losses: Losses,
+    longest_ns: i64,
+}
+
+/// Concurrency of each scope, handed to the stretches of that scope.
+#[derive(Debug, Default)]
+struct ScopeSweeps {
+    /// Scopes of each device, by its number in the index.
+    scopes_of: Vec<Vec<usize>>,
+    depths: Vec<Depth>,
+    /// Stretches of each scope.
+    stretches: Vec<Vec<StretchTime>>,
+}
+
+impl ScopeSweeps {
+    fn change(&mut self, at_ns: i64, key: u32, class: Class, by: i64) {
+        for scope in &self.scopes_of[key as usize] {
+            self.depths[*scope].change(at_ns, class, by, &mut self.stretches[*scope]);
+        }
+    }
+}
+
+impl Sweep for ScopeSweeps {
+    fn start(&mut self, span: &Span) {
+        self.change(span.start_ns, span.key, span.class, 1);
+    }
+
+    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
+        self.change(at_ns, key, class, -1);
+    }
+}
+
+impl Overview {
+    /// For `plan`.
+    pub fn new(plan: OverviewPlan) -> Overview {
+        let scopes = plan.scopes.len();
+        let mut sweeps = ScopeSweeps {
+            depths: (0..scopes).map(|_| Depth::new(plan.window, plan.distributions)).collect(),
+            stretches: vec![Vec::new(); scopes],
+            ..ScopeSweeps::default()
+        };
+        for s in &plan.stretches {
+            sweeps.stretches[s.scope].push(StretchTime::new(s, plan.window));
+        }
+        Overview {
+            completions: plan.stretches.iter().map(Completions::new).collect(),
+            distributions: if plan.distributions { vec![Distributions::default(); scopes] } else { Vec::new() },
+            actors: Actors::default(),
+            losses: Losses::new(plan.window),
+            index: DeviceIndex::default(),
+            order: StartOrder::new(Hold::RECORDING),
+            longest_ns: 0,
+            sweeps,
+            plan,
+        }
+    }
+
+    /// Takes the next completed I/O. Those of devices outside all scopes are passed over.
+    pub fn push(&mut self, io: &Io) {
+        let number = self.index.number(io.dev);
+        if number as usize == self.sweeps.scopes_of.len() {
+            self.sweeps.scopes_of.push(self.plan.scopes_with(io.dev));
+        }
+        let scopes = &self.sweeps.scopes_of[number as usize];
+        if scopes.is_empty() || io.start_ns() >= self.plan.window.to_ns || io.done_ns < self.plan.window.from_ns {
+            return;
+        }
+        if self.plan.window.contains(io.done_ns) {
+            self.longest_ns = self.longest_ns.max(io.total_ns());
+            for (stretch, completions) in self.plan.stretches.iter().zip(&mut self.completions) {
+                if stretch.window.contains(io.done_ns) && scopes.contains(&stretch.scope) {
+                    completions.add(io);
+                }
+            }
+            if self.plan.distributions {
+                scopes.iter().for_each(|s| self.distributions[*s].add(io));
+                self.actors.add(io);
+            }
+        }
+        self.order.push(Span::of(io, number), &mut self.sweeps);
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        self.losses.add(lost);
+    }
+
+    /// The answers.
+    pub fn finish(mut self) -> OverviewData {
+        let clipped = self.order.finish(&mut self.sweeps);
+        let window = self.plan.window;
+        let mut times: Vec<_> = Vec::with_capacity(self.plan.stretches.len());
+        for (scope, mut stretches) in self.sweeps.stretches.into_iter().enumerate() {
+            let levels = self.sweeps.depths[scope].finish(window, &mut stretches);
+            if let Some(d) = self.distributions.get_mut(scope) {
+                d.concurrency = levels;
+            }
+            times.push(stretches.into_iter());
+        }
+        let mut levels = Vec::new();
+        for (stretch, completions) in self.plan.stretches.iter().zip(self.completions) {
+            if let Some(time) = times[stretch.scope].next() {
+                levels.extend(assemble(stretch, completions, &time));
+            }
+        }
+        OverviewData {
+            levels,
+            distributions: self.distributions,
+            actors: self.actors.finish(),
+            losses: self.losses.finish(),
+            longest_ns: self.longest_ns,
+            clipped,
+            plan: self.plan,
+        }
+    }
+}
+
+/// The rungs of one stretch: its finest slots, and those merged from them.
+fn assemble(stretch: &Stretch, completions: Completions, time: &StretchTime) -> Vec<Level> {
+    completions
+        .finish()
+        .into_iter()
+        .zip(&stretch.merges)
+        .map(|(rung, merge)| Level {
+            scope: stretch.scope,
+            from_ns: stretch.window.from_ns,
+            step_ns: stretch.step_ns * *merge,
+            time: time.merged(*merge as usize),
+            counts: rung.counts,
+            heat: rung.heat,
+            detail: Detail::Events,
+        })
+        .collect()
+}
+
+/// The scope of each device on its own, by number, and one of all bottom layers if there are several devices.
+///
+/// `under` tells the devices right under a device (of a stack): one that has any is a layer above others and stays out
+/// of the sum, because an I/O through a stack counts once per layer. At most `most` devices get a scope of their own,
+/// those with the most I/Os first; `devices` are (device, its I/Os).
+pub fn scopes(devices: &[(DevId, u64)], under: impl Fn(DevId) -> bool, most: usize) -> Vec<Scope> {
+    let mut active: Vec<_> = devices.iter().filter(|(_, ios)| *ios > 0).copied().collect();
+    active.sort_by_key(|(dev, ios)| (std::cmp::Reverse(*ios), *dev));
+    let bottom: Vec<DevId> = active.iter().map(|(dev, _)| *dev).filter(|dev| !under(*dev)).collect();
+    let mut out = Vec::new();
+    if bottom.len() > 1 {
+        out.push(Scope { devices: bottom });
+    }
+    out.extend(active.iter().take(most).map(|(dev, _)| Scope { devices: vec![*dev] }));
+    out
+}
+
+#[cfg(test)]
+mod tests;

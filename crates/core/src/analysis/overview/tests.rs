@@ -1,0 +1,253 @@
+//! Against the definitions, by brute force.
+
+use super::*;
+use crate::model::{LossReason, Op};
+use proptest::prelude::*;
+
+const A: DevId = DevId(1);
+const B: DevId = DevId(2);
+
+fn single(devices: &[DevId]) -> Vec<Scope> {
+    vec![Scope { devices: devices.to_vec() }]
+}
+
+fn run(plan: OverviewPlan, ios: &[Io]) -> OverviewData {
+    let mut overview = Overview::new(plan);
+    ios.iter().for_each(|io| overview.push(io));
+    overview.finish()
+}
+
+/// One stretch of 1 ns steps, so that every rule shows.
+fn tiny(len: i64, step_ns: i64, merges: &[i64]) -> OverviewPlan {
+    let window = Window::new(0, len);
+    let stretch = Stretch {
+        scope: 0,
+        window: Window::new(0, (len + step_ns - 1) / step_ns * step_ns),
+        step_ns,
+        merges: merges.to_vec(),
+        heat: 0,
+    };
+    OverviewPlan { window, scopes: single(&[A]), stretches: vec![stretch], distributions: true }
+}
+
+fn io(done_ns: i64, total_ns: i64, op: Op, bytes: i64) -> Io {
+    Io::new(done_ns, A, op, bytes, Some(total_ns / 3), total_ns - total_ns / 3)
+}
+
+fn ios() -> impl Strategy<Value = Vec<Io>> {
+    prop::collection::vec((0i64..400, 0i64..120, 0i32..4, 0i64..40), 0..80).prop_map(|v| {
+        let mut v: Vec<Io> = v.into_iter().map(|(done, total, op, kib)| io(done, total, Op(op), kib * 1024)).collect();
+        v.sort_by_key(|io| io.done_ns);
+        v
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_slot_is_what_its_definition_says(ios in ios(), len in 1i64..400, step in 1i64..50, merge in 2i64..5) {
+        let data = run(tiny(len, step, &[1, merge]), &ios);
+        prop_assert_eq!(data.levels.len(), 2);
+        let inside: Vec<&Io> = ios.iter().filter(|io| io.done_ns < len).collect();
+        for level in &data.levels {
+            prop_assert_eq!(level.counts.len(), level.time.len());
+            for (i, (c, t)) in level.counts.iter().zip(&level.time).enumerate() {
+                let from = i as i64 * level.step_ns;
+                let to = (from + level.step_ns).min(len);
+                let here: Vec<&&Io> = inside.iter().filter(|io| from <= io.done_ns && io.done_ns < from + level.step_ns).collect();
+                for class in Class::ALL {
+                    let n = here.iter().filter(|io| io.class() == class).count() as u64;
+                    prop_assert_eq!(c.ios[class as usize], n);
+                    let sectors: i64 = here.iter().filter(|io| io.class() == class).map(|io| io.bytes / 512).sum();
+                    prop_assert_eq!(c.sectors[class as usize], sectors as u64);
+                }
+                for (class, got) in [Class::Read, Class::Write].into_iter().zip(c.latency) {
+                    let mut ns: Vec<i64> = here.iter().filter(|io| io.class() == class).map(|io| io.total_ns()).collect();
+                    ns.sort_unstable();
+                    prop_assert_eq!(got.is_some(), !ns.is_empty());
+                    let Some(got) = got else { continue };
+                    let q = got.quantiles.expect("single I/Os are known");
+                    // Below 256 ns the buckets are exact.
+                    let rank = |q: f64| ns[((q * ns.len() as f64).ceil() as usize).max(1) - 1];
+                    prop_assert_eq!((q.p50_ns, q.p90_ns, q.p99_ns, q.max_ns), (rank(0.5), rank(0.9), rank(0.99), rank(1.0)));
+                    let mean = ns.iter().sum::<i64>() as f64 / ns.len() as f64;
+                    prop_assert!((got.mean_ns as f64 - mean).abs() <= 0.5);
+                }
+                let depth = |at: i64, class: Option<Class>| ios.iter().filter(|io| io.start_ns() <= at && at < io.done_ns && class.is_none_or(|c| io.class() == c)).count() as i64;
+                let each: Vec<i64> = (from..to).map(|at| depth(at, None)).collect();
+                prop_assert_eq!(t.area_ns, each.iter().sum::<i64>());
+                prop_assert_eq!(i64::from(t.max), each.iter().copied().max().unwrap_or(0));
+                for (k, class) in [None, Some(Class::Read), Some(Class::Write)].into_iter().enumerate() {
+                    prop_assert_eq!(t.busy_ns[k], (from..to).filter(|at| depth(*at, class) > 0).count() as i64);
+                }
+            }
+        }
+        // The rungs agree on every sum, and the heat map holds every read and write.
+        let [fine, coarse] = &data.levels[..] else { panic!("two rungs") };
+        let sum = |l: &Level| l.counts.iter().flat_map(|c| c.ios).sum::<u64>();
+        prop_assert_eq!(sum(fine), sum(coarse));
+        let heat: u64 = fine.heat.iter().flatten().flatten().map(|(_, n)| n).sum();
+        prop_assert_eq!(heat, inside.iter().filter(|io| matches!(io.class(), Class::Read | Class::Write)).count() as u64);
+        let spent: i64 = data.distributions[0].concurrency[0].iter().sum();
+        prop_assert_eq!(spent, len);
+    }
+
+    #[test]
+    fn a_second_look_at_a_stretch_sees_what_a_full_look_would(seed in prop::collection::vec((0i64..20_000, 1i64..3_000), 1..400), at in 0i64..20_000) {
+        // 20 s in units of 1 ms; the second pass reads only what reads() names.
+        let mut ios: Vec<Io> = seed.iter().map(|(d, l)| io(d * 1_000_000 + 7, l * 1_000_000, Op::READ, 4096)).collect();
+        ios.sort_by_key(|io| io.done_ns);
+        let window = Window::new(0, 20_000_000_000);
+        let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
+        let moment = Moment { window: Window::new(at * 1_000_000, at * 1_000_000 + 300), dev: Some(A) };
+        let plan = OverviewPlan::details(&base, &[moment], 5);
+        prop_assert!(!plan.stretches.is_empty());
+        let reads = plan.reads(base.longest_ns);
+        let some: Vec<Io> = ios.iter().filter(|io| reads.iter().any(|w| w.contains(io.done_ns))).copied().collect();
+        let all = run(plan.clone(), &ios);
+        prop_assert_eq!(run(plan, &some).levels, all.levels);
+    }
+}
+
+#[test]
+fn an_hour_is_cut_into_seconds_and_moments_into_milliseconds() {
+    let hour = Window::new(0, 3600 * 1_000_000_000);
+    let plan = OverviewPlan::whole(
+        hour,
+        vec![Scope { devices: vec![A, B] }, Scope { devices: vec![A] }, Scope { devices: vec![B] }],
+    );
+    let first = &plan.stretches[0];
+    assert_eq!((first.step_ns, first.slots(), &first.merges, first.heat), (1_000_000_000, 3600, &vec![1, 5, 20], 1));
+    assert_eq!(plan.stretches[1].step_ns, 5_000_000_000, "others are coarser");
+    let base = run(plan, &[]);
+    let moment = |s: i64, dev| Moment { window: Window::new(s * 1_000_000_000, s * 1_000_000_000 + 200_000_000), dev };
+    let plan = OverviewPlan::details(&base, &[moment(100, Some(B)), moment(100, Some(B)), moment(3599, None)], 9);
+    let got: Vec<_> = plan
+        .stretches
+        .iter()
+        .map(|s| (s.scope, s.step_ns / 1_000_000, s.window.from_ns / 1_000_000, s.window.len_ns() / 1_000_000))
+        .collect();
+    assert_eq!(
+        got,
+        [(2, 1, 99_500, 1200), (0, 1, 3_598_500, 1200), (2, 20, 70_000, 60_000), (0, 20, 3_569_000, 31_000)]
+    );
+    let reads = plan.reads(5);
+    assert_eq!(reads.len(), 2, "overlapping stretches are read once: {reads:?}");
+}
+
+#[test]
+fn short_and_empty_windows_make_no_fuss() {
+    for len in [0, 1, 999_999, 5_000_000] {
+        let window = Window::new(7, 7 + len);
+        let data = run(OverviewPlan::whole(window, single(&[A])), &[io(7, 3, Op::READ, 512)]);
+        assert!(data.levels.iter().all(|l| l.counts.len() == l.time.len()));
+        assert_eq!(data.levels.is_empty(), len == 0);
+        assert!(OverviewPlan::details(&data, &[Moment { window, dev: None }], 3).stretches.is_empty());
+    }
+    let nothing = run(OverviewPlan::whole(Window::new(0, 1000), Vec::new()), &[]);
+    assert!(nothing.levels.is_empty() && nothing.distributions.is_empty());
+}
+
+#[test]
+fn layers_of_a_stack_are_not_summed() {
+    let (dm, idle) = (DevId(9), DevId(8));
+    let got = scopes(&[(A, 5), (dm, 20), (B, 10), (idle, 0)], |d| d == dm, 2);
+    let sets: Vec<_> = got.into_iter().map(|s| s.devices).collect();
+    assert_eq!(sets, [vec![B, A], vec![dm], vec![B]]);
+    assert_eq!(scopes(&[(A, 5)], |_| false, 8).len(), 1, "one device needs no sum");
+}
+
+#[test]
+fn neighbouring_losses_are_one_and_a_flood_stays_bounded() {
+    let window = Window::new(0, 1_000_000_000_000);
+    let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
+    let lost = |at: i64, dev: i32, reason| Lost {
+        from_ns: at,
+        to_ns: at + 10,
+        dev: Some(DevId(dev)),
+        class: None,
+        reason,
+        ios: Some(2),
+        bytes: None,
+        merges: None,
+    };
+    overview.lost(&lost(0, 1, LossReason::RingFull));
+    overview.lost(&lost(500_000, 1, LossReason::RingFull));
+    overview.lost(&lost(900_000_000, 1, LossReason::RingFull));
+    overview.lost(&lost(900_000_000, 1, LossReason::Corrupt));
+    let got = overview.finish().losses;
+    assert_eq!(got.len(), 3);
+    assert_eq!((got[0].from_ns, got[0].to_ns, got[0].ios), (0, 500_010, Some(4)));
+
+    let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
+    (0..5000).for_each(|i| overview.lost(&lost(i * 100_000_000, i as i32, LossReason::RingFull)));
+    let got = overview.finish().losses;
+    assert!(got.len() <= 2000);
+    assert_eq!(got.iter().filter_map(|l| l.ios).sum::<i64>(), 10_000, "none is forgotten");
+}
+
+#[test]
+fn moments_are_findings_by_turns_and_extremes() {
+    use super::super::findings::{Finding, FindingKind, Severity};
+    let window = Window::new(0, 600_000_000_000);
+    let ios = [
+        io(5_000_000_000, 10, Op::READ, 4096),
+        io(77_000_000_000, 900, Op::READ, 512),
+        io(99_000_000_000, 10, Op::WRITE, 1 << 20),
+    ];
+    let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
+    let finding = |kind, s: i64, len: i64| Finding {
+        kind,
+        dev: Some(A),
+        from_ns: s * 1_000_000_000,
+        to_ns: (s + len) * 1_000_000_000,
+        severity: Severity::Info,
+        summary: String::new(),
+        evidence: serde_json::Map::new(),
+    };
+    let findings = [
+        finding(FindingKind::Periodicity, 0, 600),
+        finding(FindingKind::Microburst, 10, 1),
+        finding(FindingKind::Microburst, 20, 1),
+        finding(FindingKind::SlowIo, 30, 2),
+    ];
+    let at: Vec<i64> = moments(&base, &findings).iter().map(|m| m.window.from_ns / 1_000_000_000).collect();
+    assert_eq!(at, [10, 30, 20, 77, 99, 99]);
+    assert!(moments(&run(OverviewPlan::whole(window, single(&[A])), &[]), &[]).is_empty());
+}
+
+#[test]
+fn counters_give_counts_and_means_but_no_quantiles() {
+    use super::super::timeline::{CounterRates, Flow};
+    let window = Window::new(0, 2_000_000_000);
+    let devices = vec![Scope { devices: vec![A, B] }, Scope { devices: vec![A] }];
+    let plan = OverviewPlan::whole_of_counters(window, devices, 10_000_000);
+    assert_eq!(plan.stretches[0].step_ns, 100_000_000, "ten samples to a slot");
+    let mut overview = CounterOverview::new(plan);
+    for i in 0..200 {
+        let flow = Some(Flow { ios: 2, bytes: 8192, total_ns: 6_000_000 });
+        let (from_ns, to_ns) = (i * 10_000_000, (i + 1) * 10_000_000);
+        for dev in [A, B] {
+            let flows = [flow, Some(Flow::default()), None, None];
+            overview.push(&CounterRates {
+                dev,
+                from_ns,
+                to_ns,
+                flows,
+                busy_ns: Some(5_000_000),
+                area_ns: Some(6_000_000),
+            });
+        }
+    }
+    let data = overview.finish();
+    let finest = |scope| data.levels.iter().find(|l| l.scope == scope).expect("a level");
+    let (sum, one) = (finest(0), finest(1));
+    assert_eq!((sum.detail, one.detail), (Detail::SummedCounters, Detail::Counters));
+    assert_eq!(
+        (sum.counts.len(), sum.counts[3].ios[0], one.counts[3].ios[0], one.counts[3].sectors[0]),
+        (20, 40, 20, 160)
+    );
+    let latency = one.counts[3].latency[0].expect("reads");
+    assert_eq!((latency.mean_ns, latency.quantiles, one.counts[3].latency[1]), (3_000_000, None, None));
+    assert_eq!((one.time[3].busy_ns[0], one.time[3].area_ns), (50_000_000, 60_000_000));
+    assert!(data.distributions.is_empty() && one.heat.is_empty());
+}

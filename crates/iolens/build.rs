@@ -1,0 +1,29 @@
+//! Embeds the page of the HTML report, if it has been built (`make web`). Building the program needs nothing but Rust:
+//! without the page, `iolens report -o` says what is missing.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let page = here.join("../../web/dist/report.html");
+    watch(&page);
+    let constant = match fs::read_to_string(&page) {
+        Ok(html) => {
+            fs::write(out.join("report.html"), html).expect("OUT_DIR can be written");
+            "Some(include_str!(concat!(env!(\"OUT_DIR\"), \"/report.html\")))"
+        }
+        Err(_) => "None",
+    };
+    let code = format!("/// The built page, or nothing.\npub(super) const PAGE: Option<&str> = {constant};\n");
+    fs::write(out.join("report_page.rs"), code).expect("OUT_DIR can be written");
+}
+
+/// Runs this script again when the page appears or changes. Cargo takes a path that is missing for one that has changed
+/// and would build the crate anew each time; so it watches the nearest directory that is there.
+fn watch(page: &Path) {
+    let nearest = page.ancestors().find(|p| p.exists()).unwrap_or(page);
+    println!("cargo::rerun-if-changed={}", nearest.display());
+    println!("cargo::rerun-if-changed=build.rs");
+}

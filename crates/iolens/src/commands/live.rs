@@ -1,0 +1,148 @@
+//! `iolens live --plain`: the zoom's rows while they happen.
+
+use std::io::{StdoutLock, Write as _};
+
+use anyhow::{Context as _, Result};
+use iolens_core::analysis::Window;
+use iolens_core::analysis::order::Hold;
+use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::model::{Device, Source};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::Topology;
+
+use super::record::{Feed, FeedOptions, Signals, Taken, choose_devices};
+use super::zoom::{device_keys, format};
+use crate::cli::{By, LivePlan};
+use crate::present::escape;
+use crate::present::zoom::ZoomWriter;
+
+/// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
+const PATIENCE: Hold = Hold { spans: 1 << 20, ns: 1_000_000_000 };
+/// Other rows need not wait.
+const NONE: Hold = Hold { spans: 0, ns: 0 };
+
+/// Runs until `--for` is over, or Ctrl-C.
+///
+/// # Errors
+/// No source, or stdout is gone.
+pub fn run(plan: &LivePlan) -> Result<u8> {
+    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let signals = Signals::catch()?;
+    let devices = choose_devices(&topology, &plan.devices)?;
+    let options = FeedOptions { counters_step_ns: plan.step, ..FeedOptions::new(plan.source) };
+    let feed = Feed::open(&options, devices.as_deref(), &topology)?;
+    for line in feed.limits().iter().map(|l| escape::terminal(l).into_owned()) {
+        eprintln!("iolens: {line}");
+    }
+    eprintln!("iolens: source: {}", feed.source());
+    let shown: Vec<Device> =
+        topology.devices().iter().filter(|d| devices.as_ref().is_none_or(|ids| ids.contains(&d.id))).cloned().collect();
+    let mut screen = Screen::new(plan, shown)?;
+    let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
+    match feed.source() {
+        Source::Counters => from_counters(feed, plan, &mut screen, over)?,
+        _ => from_events(feed, plan, &options, &mut screen, over)?,
+    }
+    screen.end()?;
+    Ok(0)
+}
+
+/// Where rows go.
+struct Screen {
+    out: StdoutLock<'static>,
+    writer: ZoomWriter,
+    by: GroupBy,
+    devices: Vec<Device>,
+}
+
+impl Screen {
+    fn new(plan: &LivePlan, devices: Vec<Device>) -> Result<Screen> {
+        let by = if plan.by == By::Device { GroupBy::Device } else { GroupBy::All };
+        let writer = ZoomWriter::new(format(plan.format), by, plan.extended, plan.step);
+        let mut out = std::io::stdout().lock();
+        out.write_all(writer.begin().as_bytes())?;
+        out.flush()?;
+        Ok(Screen { out, writer, by, devices })
+    }
+
+    fn name(&self, key: GroupKey) -> String {
+        let GroupKey::Device(dev) = key else { return String::new() };
+        let known = |d: &&Device| d.id == dev;
+        self.devices.iter().find(known).map_or_else(|| dev.to_string(), |d: &Device| d.name.clone())
+    }
+
+    fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
+        for row in rows {
+            let name = self.name(row.key);
+            self.out.write_all(self.writer.row(&row, &name).as_bytes())?;
+        }
+        Ok(self.out.flush()?)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.out.write_all(self.writer.end().as_bytes())?;
+        Ok(self.out.flush()?)
+    }
+
+    fn plan(&self, window: Window, step_ns: i64, extended: bool) -> TimelinePlan {
+        TimelinePlan { window, step_ns, by: self.by, always: device_keys(&self.devices, self.by), extended }
+    }
+}
+
+fn from_events(
+    mut feed: Feed,
+    plan: &LivePlan,
+    options: &FeedOptions,
+    screen: &mut Screen,
+    over: impl Fn(i64) -> bool,
+) -> Result<()> {
+    let hold = if plan.extended { PATIENCE } else { NONE };
+    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.step, plan.extended), hold)?;
+    let mut seen_to_ns = 0;
+    let start_ns = feed.start_ns();
+    let wait_ns = options.poll_ns.min(plan.step);
+    loop {
+        let now_ns = monotonic_ns() - start_ns;
+        let mut taken = Taken::default();
+        feed.take(&mut taken)?;
+        taken.lost.iter().for_each(|l| timeline.lost(l));
+        // What began before the probes were attached is not ours to show.
+        for io in taken.ios.iter().filter(|io| io.done_ns >= 0) {
+            timeline.push(io)?;
+        }
+        if let Some(complete_to_ns) = taken.complete_to_ns {
+            timeline.advance(complete_to_ns)?;
+            seen_to_ns = complete_to_ns;
+        }
+        screen.rows(std::iter::from_fn(|| timeline.next_row()))?;
+        if over(now_ns) {
+            // A last interval that is not over yet would show too little.
+            timeline.finish(seen_to_ns / plan.step * plan.step)?;
+            return screen.rows(std::iter::from_fn(|| timeline.next_row()));
+        }
+        feed.wait(start_ns + now_ns + wait_ns);
+    }
+}
+
+/// One row per step, from the samples at its two ends.
+fn from_counters(mut feed: Feed, plan: &LivePlan, screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
+    let mut differences = Differences::new(&screen.devices);
+    let mut before_ns: Option<i64> = None;
+    loop {
+        let mut taken = Taken::default();
+        feed.take(&mut taken)?;
+        let at_ns = taken.counters.first().map(|c| c.at_ns);
+        let found: Vec<_> = taken.counters.iter().filter_map(|c| differences.push(c)).collect();
+        if let Some((from_ns, to_ns)) = before_ns.zip(at_ns).filter(|(from, to)| from < to) {
+            let step_ns = (to_ns - from_ns).max(plan.step);
+            let mut timeline = CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.extended))?;
+            found.iter().for_each(|d| timeline.push(d));
+            screen.rows(timeline.finish(to_ns)?)?;
+        }
+        before_ns = at_ns.or(before_ns);
+        if over(at_ns.unwrap_or(0)) {
+            return Ok(());
+        }
+        feed.wait(0);
+    }
+}

@@ -1,0 +1,73 @@
+//! Who did it, with names.
+
+use iolens_core::analysis::overview::{ActorFlow, ActorKey, ActorSummary};
+use iolens_core::model::{DevId, Origin};
+use serde::Serialize;
+
+use super::ReportData;
+use crate::present::report_json::device_name;
+
+/// A row of the table.
+#[derive(Serialize)]
+pub(super) struct ActorBlock {
+    by: &'static str,
+    name: String,
+    detail: Option<String>,
+    device: Option<String>,
+    origin: Option<&'static str>,
+    read: ActorFlow,
+    write: ActorFlow,
+    time_percent: Option<f64>,
+}
+
+/// All rows.
+pub(super) fn blocks(data: &ReportData) -> Vec<ActorBlock> {
+    data.overview.actors.iter().map(|a| block(a, data)).collect()
+}
+
+fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
+    let by = ["process", "cgroup", "file"][a.key.kind()];
+    let known = |name: Option<String>| name.unwrap_or_else(|| "(not known)".to_owned());
+    let (name, detail, origin) = match a.key {
+        ActorKey::Process(comm, origin) => {
+            (known(comm.map(|c| c.to_text().into_owned())), pids(&a.pids, data), Some(origin))
+        }
+        ActorKey::Cgroup(id) => {
+            let path = id.and_then(|id| data.names.cgroups.get(&id).cloned());
+            let number = id.map(|id| format!("id {id}"));
+            (known(path.or_else(|| number.clone())), number, None)
+        }
+        ActorKey::File(file) => {
+            let path = file.and_then(|f| data.names.files.get(&f).cloned());
+            let number = file.map(|(fs, ino)| format!("inode {ino} on {}", file_system(data, DevId(fs))));
+            (known(path.or_else(|| number.clone())), number, None)
+        }
+        ActorKey::Others(_) => ("(others)".to_owned(), None, None),
+    };
+    ActorBlock {
+        by,
+        name,
+        detail,
+        device: a.dev.map(|dev| device_name(data.meta, dev)),
+        origin: origin.map(Origin::name),
+        read: a.read,
+        write: a.write,
+        time_percent: a.time_percent,
+    }
+}
+
+fn pids(pids: &[i32], data: &ReportData) -> Option<String> {
+    let this = |pid: &i32| data.meta.recorder_tgid == Some(*pid);
+    Some(match pids {
+        [] => return None,
+        [one] if this(one) => format!("pid {one}, this recorder"),
+        [one] => format!("pid {one}"),
+        [first, ..] => format!("{} processes, lowest pid {first}", pids.len()),
+    })
+}
+
+/// The partition or disk that holds a file system, by name if the recording knows it.
+fn file_system(data: &ReportData, dev: DevId) -> String {
+    let partition = data.meta.devices.iter().flat_map(|d| &d.partitions).find(|(_, id)| *id == dev);
+    partition.map_or_else(|| device_name(data.meta, dev), |(name, _)| name.clone())
+}

@@ -1,0 +1,81 @@
+//! Capacity in words, and what to think of the kernel's %util.
+
+use iolens_core::analysis::capacity::{Capacity, State};
+use iolens_core::analysis::detail::DeviceDetail;
+use iolens_core::analysis::io_ticks::{UtilCheck, Verdict};
+use iolens_core::model::RecordingMeta;
+use serde::Serialize;
+
+use super::{Note, NoteLevel, ReportData};
+use crate::present::report_json::device_name;
+
+/// Capacity and headroom of one device (A18) as the page reads it.
+#[derive(Serialize)]
+pub(super) struct CapacityBlock {
+    max_iops: Option<f64>,
+    light_us: Option<f64>,
+    knee_inflight: Option<f64>,
+    headroom_percent: Option<f64>,
+    state: State,
+    summary: String,
+}
+
+impl CapacityBlock {
+    pub(super) fn new(c: &Capacity) -> CapacityBlock {
+        CapacityBlock {
+            max_iops: c.max_ios_per_s,
+            light_us: c.min_us,
+            knee_inflight: c.knee_in_flight,
+            headroom_percent: c.headroom.map(|h| 100.0 * h),
+            state: c.state,
+            summary: summary(c),
+        }
+    }
+}
+
+fn summary(c: &Capacity) -> String {
+    let text = match c.state {
+        State::Idle => "the device was idle most of the time.",
+        State::ParallelHeadroom => "the device was busy, and would serve more at once.",
+        State::NearKnee => "more load will mean longer waits.",
+        State::Saturated => "most of the time more I/Os were in flight than the device works on at once: they waited.",
+        State::CapacityNotObserved => {
+            "the load never reached a plateau, so nobody can say how much the device can take."
+        }
+        State::Inconsistent => {
+            "throughput, latency and concurrency do not agree (Little's law): I/Os are missing, or most were in flight at the edges."
+        }
+    };
+    match c.saturated_percent.filter(|p| *p > 0.0) {
+        Some(p) => format!("{text} {p:.1} % of {} windows with I/O lie beyond the knee.", c.windows),
+        None => format!("{text} n = {} windows with I/O.", c.windows),
+    }
+}
+
+/// What this kernel's estimate of busy time is worth, and how it compares on each device.
+pub(super) fn util_notes(data: &ReportData) -> Vec<Note> {
+    let mut out = Vec::new();
+    if let Some(regime) = data.report.regime {
+        let hz = data.meta.kernel_hz.map(|hz| format!("; HZ is {hz}")).unwrap_or_default();
+        let text = format!("%util as iostat prints it: {}{hz}.", regime.about());
+        out.push(Note { topic: "Kernel regime".to_owned(), level: NoteLevel::Info, text });
+    }
+    out.extend(data.report.details.iter().filter_map(|d| util_note(d, data.meta)));
+    out
+}
+
+fn util_note(d: &DeviceDetail, meta: &RecordingMeta) -> Option<Note> {
+    let u: &UtilCheck = d.util.as_ref()?;
+    let (level, verdict) = match u.verdict {
+        Verdict::Ok => (NoteLevel::Ok, "as good as its resolution allows"),
+        Verdict::BiasedHigh => (NoteLevel::Warning, "too high"),
+        Verdict::BiasedLow => (NoteLevel::Warning, "too low"),
+        Verdict::Impossible => (NoteLevel::Warning, "impossible"),
+    };
+    let expected = u.expected_percent.map(|e| format!(" (this kernel must count {e:.2} %)")).unwrap_or_default();
+    let text = format!(
+        "The kernel's busy time of {:.2} % is {verdict}: exactly it is {:.2} %{expected}.",
+        u.io_ticks_percent, u.exact_percent
+    );
+    Some(Note { topic: format!("%util of {}", device_name(meta, d.dev)), level, text })
+}

@@ -1,0 +1,193 @@
+//! Levels and distributions of the overview as the page reads them (`web/src/data.ts`).
+
+use std::collections::BTreeMap;
+
+use iolens_core::analysis::overview::{Detail, Distributions, HeatColumn, Level, SlotQuantiles, Stage};
+use iolens_core::model::Class;
+use serde::Serialize;
+
+use super::pack::{column, list, log_code};
+
+#[derive(Serialize)]
+pub(super) struct LevelBlock {
+    from_ns: i64,
+    step_ns: i64,
+    /// End of the last slot, which may be cut short.
+    to_ns: i64,
+    slots: usize,
+    cols: BTreeMap<&'static str, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    heat: Option<HeatBlock>,
+}
+
+impl LevelBlock {
+    /// `level`, of which nothing after `end_ns` was studied.
+    pub(super) fn new(level: &Level, end_ns: i64) -> LevelBlock {
+        let to_ns = (level.from_ns + level.counts.len() as i64 * level.step_ns).min(end_ns);
+        LevelBlock {
+            from_ns: level.from_ns,
+            step_ns: level.step_ns,
+            to_ns,
+            slots: level.counts.len(),
+            cols: columns(level, to_ns),
+            heat: (!level.heat.is_empty()).then(|| HeatBlock::new(&level.heat)),
+        }
+    }
+
+    /// About how many bytes it takes in the file.
+    pub(super) fn weight(&self) -> usize {
+        let heat = self.heat.as_ref().map_or(0, |h| h.read.len() + h.write.len());
+        self.cols.iter().map(|(k, v)| k.len() + v.len() + 6).sum::<usize>() + heat + 120
+    }
+}
+
+fn columns(level: &Level, to_ns: i64) -> BTreeMap<&'static str, String> {
+    let mut cols = BTreeMap::new();
+    let counts = || level.counts.iter();
+    let ios = |class: Class| column(counts().map(|c| Some(c.ios[class as usize])));
+    let sectors = |class: Class| column(counts().map(|c| Some(c.sectors[class as usize])));
+    cols.insert("r_ios", ios(Class::Read));
+    cols.insert("w_ios", ios(Class::Write));
+    cols.insert("d_ios", ios(Class::Discard));
+    cols.insert("f_ios", ios(Class::Flush));
+    cols.insert("r_sec", sectors(Class::Read));
+    cols.insert("w_sec", sectors(Class::Write));
+    cols.insert("d_sec", sectors(Class::Discard));
+    if level.detail == Detail::Events {
+        cols.insert("f_max", column(counts().map(|c| c.flush_max_ns.map(|ns| log_code(ns as f64)))));
+    }
+    latency_columns(level, Class::Read, ["r_mean", "r_p50", "r_p90", "r_p99", "r_max"], &mut cols);
+    latency_columns(level, Class::Write, ["w_mean", "w_p50", "w_p90", "w_p99", "w_max"], &mut cols);
+    time_columns(level, to_ns, &mut cols);
+    cols
+}
+
+/// `names` are those of mean, p50, p90, p99 and maximum.
+fn latency_columns(level: &Level, class: Class, names: [&'static str; 5], cols: &mut BTreeMap<&'static str, String>) {
+    let [mean, p50, p90, p99, max] = names;
+    let latencies = || level.counts.iter().map(|c| c.latency[class as usize]);
+    let code = |ns: i64| log_code(ns as f64);
+    cols.insert(mean, column(latencies().map(|l| l.map(|l| code(l.mean_ns)))));
+    if level.detail != Detail::Events {
+        return;
+    }
+    let part = |part: fn(&SlotQuantiles) -> i64| {
+        column(latencies().map(|l| l.and_then(|l| l.quantiles).map(|q| code(part(&q)))))
+    };
+    cols.insert(p50, part(|q| q.p50_ns));
+    cols.insert(p90, part(|q| q.p90_ns));
+    cols.insert(p99, part(|q| q.p99_ns));
+    cols.insert(max, part(|q| q.max_ns));
+}
+
+fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, String>) {
+    let length = |i: usize| {
+        let from = level.from_ns + i as i64 * level.step_ns;
+        (to_ns - from).clamp(1, level.step_ns) as f64
+    };
+    let times = || level.time.iter().enumerate();
+    let busy = |k: usize| column(times().map(|(i, t)| Some((1000.0 * t.busy_ns[k] as f64 / length(i)).round() as u64)));
+    let mean = || column(times().map(|(i, t)| Some(log_code(1000.0 * t.area_ns as f64 / length(i)))));
+    if level.detail == Detail::SummedCounters {
+        return;
+    }
+    cols.insert("busy", busy(0));
+    cols.insert("q_mean", mean());
+    if level.detail == Detail::Events {
+        cols.insert("busy_r", busy(1));
+        cols.insert("busy_w", busy(2));
+        cols.insert("q_max", column(times().map(|(_, t)| Some(u64::from(t.max)))));
+    }
+}
+
+#[derive(Serialize)]
+struct HeatBlock {
+    merge: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    read: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    write: String,
+}
+
+impl HeatBlock {
+    fn new(columns: &[HeatColumn]) -> HeatBlock {
+        HeatBlock { merge: 1, read: heat(columns, 0), write: heat(columns, 1) }
+    }
+}
+
+/// Per filled column: distance to the last filled one, number of rows, then per row its distance and its count.
+fn heat(columns: &[HeatColumn], class: usize) -> String {
+    let mut out = Vec::new();
+    let mut last = 0;
+    for (i, rows) in columns.iter().map(|c| &c[class]).enumerate().filter(|(_, rows)| !rows.is_empty()) {
+        out.extend([(i - last) as u64, rows.len() as u64]);
+        last = i;
+        let mut row = 0;
+        for (k, n) in rows {
+            out.extend([u64::from(k - row), *n]);
+            row = *k;
+        }
+    }
+    list(out)
+}
+
+#[derive(Serialize)]
+pub(super) struct DistributionsBlock {
+    latency: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+    size: BTreeMap<&'static str, String>,
+    concurrency: BTreeMap<&'static str, String>,
+}
+
+impl DistributionsBlock {
+    pub(super) fn new(d: &Distributions) -> DistributionsBlock {
+        let mut block =
+            DistributionsBlock { latency: BTreeMap::new(), size: BTreeMap::new(), concurrency: BTreeMap::new() };
+        for class in Class::ALL {
+            let stages = [(Stage::Total, "total"), (Stage::Queue, "queue"), (Stage::Device, "device")];
+            let packed: BTreeMap<_, _> = stages
+                .into_iter()
+                .map(|(stage, name)| (name, d.latency_buckets(class, stage)))
+                .filter(|(_, buckets)| !buckets.is_empty())
+                .map(|(name, buckets)| (name, apart(buckets.into_iter().map(|(k, n)| (u64::from(k), [n])))))
+                .collect();
+            if !packed.is_empty() {
+                block.latency.insert(class.name(), packed);
+            }
+            let filled = d.size[class as usize].iter().enumerate().filter(|(_, b)| b.ios > 0);
+            let sizes = apart(filled.map(|(k, b)| (k as u64, [b.ios, b.sectors])));
+            if !sizes.is_empty() {
+                block.size.insert(class.name(), sizes);
+            }
+        }
+        for (name, levels) in ["all", "read", "write"].into_iter().zip(&d.concurrency) {
+            let total: i64 = levels.iter().sum();
+            if total > 0 {
+                block.concurrency.insert(name, apart(shares(levels, total).into_iter().map(|(k, share)| (k, [share]))));
+            }
+        }
+        block
+    }
+}
+
+/// Levels with their share of `total` in parts of 1e-9. Levels from 128 on are thinned to 1/128 (the middle stands for
+/// its neighbours), so that a deep queue does not fill the page.
+fn shares(levels: &[i64], total: i64) -> Vec<(u64, u64)> {
+    let mut out: BTreeMap<u64, i64> = BTreeMap::new();
+    for (k, ns) in levels.iter().enumerate().filter(|(_, ns)| **ns > 0) {
+        let grain = 1u64 << (k as u64 / 128).checked_ilog2().unwrap_or(0);
+        *out.entry(k as u64 / grain * grain + grain / 2).or_default() += ns;
+    }
+    out.into_iter().map(|(k, ns)| (k, (1e9 * ns as f64 / total as f64).round() as u64)).collect()
+}
+
+/// Ascending buckets as distances to the one before, each followed by its numbers.
+fn apart<const N: usize>(buckets: impl IntoIterator<Item = (u64, [u64; N])>) -> String {
+    let mut out = Vec::new();
+    let mut last = 0;
+    for (k, numbers) in buckets {
+        out.push(k - last);
+        out.extend(numbers);
+        last = k;
+    }
+    list(out)
+}

@@ -1,0 +1,287 @@
+//! The HTML report: one file that needs no network. The page (`web/`) is built beforehand and embedded; this puts the
+//! data of one recording into it.
+
+mod actors;
+mod capacity;
+mod levels;
+mod pack;
+
+use std::collections::BTreeMap;
+
+use iolens_core::analysis::Report;
+use iolens_core::analysis::overview::{Distributions, Level, LossInterval, OverviewData};
+use iolens_core::model::{Mark, RecordingMeta, Source};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::escape;
+use super::report_json::{self, RecordingFacts, device_name};
+use actors::ActorBlock;
+use capacity::CapacityBlock;
+use levels::{DistributionsBlock, LevelBlock};
+
+include!(concat!(env!("OUT_DIR"), "/report_page.rs"));
+
+/// The whole file stays below this; details that do not fit are left out.
+pub const MOST_BYTES: usize = 2 << 20;
+
+const TITLE_MARKER: &str = "__TITLE__";
+const DATA_MARKER: &str = "__DATA__";
+
+/// Why there is no report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoPage;
+
+impl std::fmt::Display for NoPage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("this iolens was built without the HTML page: run `make web`, then build again")
+    }
+}
+
+impl std::error::Error for NoPage {}
+
+/// What an HTML report shows.
+#[derive(Debug, Clone, Copy)]
+pub struct ReportData<'a> {
+    /// The analyses.
+    pub report: &'a Report,
+    /// What is known of the recording.
+    pub meta: &'a RecordingMeta,
+    /// What only the caller knows of it.
+    pub facts: &'a RecordingFacts,
+    /// The whole window at several resolutions.
+    pub overview: &'a OverviewData,
+    /// Closer looks, the most important first.
+    pub details: Option<&'a OverviewData>,
+    /// Names that only the caller can find out.
+    pub names: &'a Names,
+    /// Further remarks on how far to trust the numbers.
+    pub notes: &'a [Note],
+    /// Remarks on the time line.
+    pub marks: &'a [Mark],
+}
+
+/// Names for numbers. Untrusted; the page shows them as text.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Names {
+    /// Paths of control groups by id.
+    pub cgroups: BTreeMap<i64, String>,
+    /// Paths of files by device of the file system and inode number.
+    pub files: BTreeMap<(i32, i64), String>,
+}
+
+/// A remark on the quality of the data.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Note {
+    /// About what.
+    pub topic: String,
+    /// How serious.
+    pub level: NoteLevel,
+    /// For people.
+    pub text: String,
+}
+
+/// How serious a [`Note`] is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoteLevel {
+    /// As it should be.
+    Ok,
+    /// Worth knowing.
+    Info,
+    /// Numbers are worse for it.
+    Warning,
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: u32,
+    writer: &'static str,
+    recording: Value,
+    devices: Value,
+    findings: Value,
+    scopes: Vec<ScopeBlock>,
+    actors: Vec<ActorBlock>,
+    lossy: Vec<LossBlock>,
+    quality: Vec<Note>,
+    marks: Vec<MarkBlock<'a>>,
+}
+
+#[derive(Serialize)]
+struct ScopeBlock {
+    label: String,
+    devices: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    levels: Vec<LevelBlock>,
+    distributions: DistributionsBlock,
+    capacity: Option<CapacityBlock>,
+    /// Nothing completed: not worth a choice.
+    #[serde(skip)]
+    idle: bool,
+}
+
+#[derive(Serialize)]
+struct LossBlock {
+    from_s: f64,
+    to_s: f64,
+    reason: &'static str,
+    ios: Option<i64>,
+    device: Option<String>,
+}
+
+#[derive(Serialize)]
+struct MarkBlock<'a> {
+    at_s: f64,
+    kind: &'a str,
+    text: &'a str,
+}
+
+/// The report as a file.
+///
+/// # Errors
+/// [`NoPage`] if this program was built without the page.
+pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
+    PAGE.map(|page| fill(page, data)).ok_or(NoPage)
+}
+
+/// `page` with the title and data of `data` in the places left for them.
+fn fill(page: &str, data: &ReportData) -> Vec<u8> {
+    let title = match &data.meta.host {
+        Some(host) => format!("Disk I/O of {host} – iolens"),
+        None => "Disk I/O – iolens".to_owned(),
+    };
+    let json = json(data, MOST_BYTES.saturating_sub(page.len()));
+    // Cut the page before anything is put in: what is put in may look like a marker.
+    let (head, rest) = page.split_once(TITLE_MARKER).unwrap_or((page, ""));
+    let (body, tail) = rest.split_once(DATA_MARKER).unwrap_or((rest, ""));
+    [head, &escape::html(&title), body, &json, tail].concat().into_bytes()
+}
+
+/// The data as JSON of at most about `budget` bytes, in which nothing can end the script element that holds it.
+fn json(data: &ReportData, budget: usize) -> String {
+    let blocks: Value =
+        serde_json::from_str(&report_json::render(data.report, data.meta, data.facts)).unwrap_or_default();
+    let block = |name: &str| blocks.get(name).cloned().unwrap_or_default();
+    let mut document = Document {
+        format: 1,
+        writer: concat!("iolens ", env!("CARGO_PKG_VERSION")),
+        recording: block("recording"),
+        devices: block("devices"),
+        findings: block("findings"),
+        scopes: scopes(data),
+        actors: actors::blocks(data),
+        lossy: data.overview.losses.iter().map(|l| loss(l, data.meta)).collect(),
+        quality: quality(data),
+        marks: data
+            .marks
+            .iter()
+            .map(|m| MarkBlock { at_s: m.at_ns as f64 / 1e9, kind: &m.kind, text: &m.text })
+            .collect(),
+    };
+    let mut used = script_safe(&document).len();
+    while used > budget && document.scopes.len() > 1 {
+        document.scopes.pop();
+        used = script_safe(&document).len();
+    }
+    let left_out = add_details(&mut document.scopes, data, budget.saturating_sub(used));
+    // Details are told apart by the scope's place; only now may idle ones go.
+    document.scopes.retain(|s| !s.idle);
+    if left_out > 0 {
+        document.quality.push(Note {
+            topic: "Detail".to_owned(),
+            level: NoteLevel::Info,
+            text: format!("{left_out} closer looks did not fit into this file; `iolens zoom` shows every millisecond."),
+        });
+    }
+    script_safe(&document)
+}
+
+/// JSON without `<`: inside a script element only `</script` and `<!--` could end or change it.
+fn script_safe(document: &Document) -> String {
+    // Plain structs with string keys cannot fail to serialise; the page would say that its data is damaged.
+    serde_json::to_string(document).unwrap_or_default().replace('<', "\\u003c")
+}
+
+fn scopes(data: &ReportData) -> Vec<ScopeBlock> {
+    (0..data.overview.plan.scopes.len()).map(|i| scope(i, data)).collect()
+}
+
+fn scope(i: usize, data: &ReportData) -> ScopeBlock {
+    let plan = &data.overview.plan;
+    let devices: Vec<String> = plan.scopes[i].devices.iter().map(|d| device_name(data.meta, *d)).collect();
+    let (label, note) = match &devices[..] {
+        [one] => (one.clone(), None),
+        many => {
+            let rule = "Layers above other devices are left out, so that no I/O counts twice.";
+            (format!("All {} devices", many.len()), Some(format!("The sum of {}. {rule}", many.join(", "))))
+        }
+    };
+    let alone = match plan.scopes[i].devices[..] {
+        [dev] => Some(dev),
+        _ => None,
+    };
+    let levels: Vec<&Level> = data.overview.levels.iter().filter(|l| l.scope == i).collect();
+    let distributions = data.overview.distributions.get(i);
+    ScopeBlock {
+        label,
+        devices,
+        note,
+        levels: levels.iter().map(|l| LevelBlock::new(l, plan.window.to_ns)).collect(),
+        distributions: DistributionsBlock::new(distributions.unwrap_or(&Distributions::default())),
+        capacity: alone
+            .and_then(|dev| data.report.details.iter().find(|d| d.dev == dev))
+            .map(|d| CapacityBlock::new(&d.capacity)),
+        idle: levels.iter().flat_map(|l| &l.counts).all(|c| c.ios == [0; 4]),
+    }
+}
+
+/// Adds levels of the details in their order while they fit; says how many did not.
+fn add_details(scopes: &mut [ScopeBlock], data: &ReportData, budget: usize) -> usize {
+    // What JSON adds around them, and a margin.
+    let mut left = budget.saturating_sub(4096);
+    let mut left_out = 0;
+    for level in data.details.iter().flat_map(|d| &d.levels) {
+        let block = LevelBlock::new(level, data.overview.plan.window.to_ns);
+        match scopes.get_mut(level.scope) {
+            Some(scope) if block.weight() <= left => {
+                left -= block.weight();
+                scope.levels.push(block);
+            }
+            _ => left_out += 1,
+        }
+    }
+    left_out
+}
+
+fn loss(l: &LossInterval, meta: &RecordingMeta) -> LossBlock {
+    LossBlock {
+        from_s: l.from_ns as f64 / 1e9,
+        to_s: l.to_ns as f64 / 1e9,
+        reason: l.reason.name(),
+        ios: l.ios,
+        device: l.dev.map(|d| device_name(meta, d)),
+    }
+}
+
+fn quality(data: &ReportData) -> Vec<Note> {
+    let note = |topic: &str, level, text: String| Note { topic: topic.to_owned(), level, text };
+    let mut out = capacity::util_notes(data);
+    out.extend_from_slice(data.notes);
+    if data.meta.source == Source::Counters {
+        out.push(note("Counters only", NoteLevel::Warning, "This recording holds kernel counters, no single I/Os: there are no latency percentiles, no concurrency and no exact busy time.".to_owned()));
+    }
+    out.extend(data.meta.limits.iter().map(|l| note("Limit", NoteLevel::Info, l.clone())));
+    let clipped = data.overview.clipped;
+    if clipped.ios > 0 {
+        out.push(note(
+            "Very long I/Os",
+            NoteLevel::Warning,
+            format!("{} I/Os were in flight longer than could be followed: busy time and concurrency are short by {:.3} I/O-seconds.", clipped.ios, clipped.ns as f64 / 1e9),
+        ));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! What the page gets is what the overview said, and nothing in it is markup.
+
+use super::pack::tests::{unpack_column, unpack_list};
+use super::*;
+use crate::present::report_json::tests::sample;
+use iolens_core::analysis::Window;
+use iolens_core::analysis::overview::{Moment, Overview, OverviewPlan, Scope};
+use iolens_core::model::{Comm, DevId, Io, LossReason, Lost, Op};
+
+const TEMPLATE: &str = "<title>__TITLE__</title><script type=\"application/json\">__DATA__</script>";
+
+fn dev() -> DevId {
+    DevId::new(8, 0)
+}
+
+/// 10 s: 100 reads of 5 ms, one large write of 2 s.
+fn overview() -> Overview {
+    let window = Window::new(0, 10_000_000_000);
+    let mut overview = Overview::new(OverviewPlan::whole(window, vec![Scope { devices: vec![dev()] }]));
+    feed(&mut overview);
+    overview
+}
+
+fn feed(overview: &mut Overview) {
+    for i in 0..100 {
+        overview.push(&Io::new((i + 1) * 50_000_000, dev(), Op::READ, 4096, Some(1_000_000), 4_000_000));
+    }
+    overview.push(&Io::new(8_000_000_000, dev(), Op::WRITE, 1 << 20, Some(0), 2_000_000_000));
+}
+
+struct Scene {
+    report: Report,
+    meta: RecordingMeta,
+    facts: RecordingFacts,
+    overview: OverviewData,
+    details: Option<OverviewData>,
+    names: Names,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (report, meta, facts) = sample();
+        Scene { report, meta, facts, overview: overview().finish(), details: None, names: Names::default() }
+    }
+
+    fn data(&self) -> ReportData<'_> {
+        ReportData {
+            report: &self.report,
+            meta: &self.meta,
+            facts: &self.facts,
+            overview: &self.overview,
+            details: self.details.as_ref(),
+            names: &self.names,
+            notes: &[],
+            marks: &[],
+        }
+    }
+
+    fn html(&self) -> String {
+        String::from_utf8(fill(TEMPLATE, &self.data())).expect("UTF-8")
+    }
+
+    fn document(&self) -> Value {
+        let html = self.html();
+        let (_, rest) = html.split_once("json\">").expect("the data's element");
+        let (json, _) = rest.split_once("</script>").expect("its end");
+        serde_json::from_str(json).expect("valid JSON")
+    }
+}
+
+#[test]
+fn columns_come_back_as_they_were() {
+    let scene = Scene::new();
+    let doc = scene.document();
+    let scope = &doc["scopes"][0];
+    assert_eq!(scope["label"], "sd\x1b[31ma", "names are not touched, the page shows them as text");
+    let level = &scope["levels"][0];
+    let text = |v: &Value| v.as_str().expect("packed text").to_owned();
+    let truth = &scene.overview.levels[0];
+    assert_eq!(
+        (level["step_ns"].as_i64(), level["slots"].as_u64()),
+        (Some(truth.step_ns), Some(truth.counts.len() as u64))
+    );
+    let ios: Vec<_> = truth.counts.iter().map(|c| Some(c.ios[0])).collect();
+    assert_eq!(unpack_column(&text(&level["cols"]["r_ios"])), ios);
+    assert_eq!(ios.iter().flatten().sum::<u64>(), 100);
+    let p50 = unpack_column(&text(&level["cols"]["r_p50"]));
+    let first = truth.counts.iter().position(|c| c.ios[0] > 0).expect("a slot with reads");
+    let ns = ((p50[first].expect("a median") - 1) as f64 / 64.0).exp2();
+    assert!((ns / 5e6 - 1.0).abs() < 0.011, "{ns}");
+    assert_eq!(p50[0], None, "no read, no latency");
+    let busy = unpack_column(&text(&level["cols"]["busy_w"]));
+    assert_eq!(busy.iter().flatten().filter(|v| **v == 1000).count() as i64 * truth.step_ns, 2_000_000_000);
+    let sizes = unpack_list(&text(&scope["distributions"]["size"]["write"]));
+    assert_eq!(sizes, [20, 1, 2048]);
+    let heat = unpack_list(&text(&scope["levels"][1]["heat"]["write"]));
+    assert_eq!((heat[1], heat[3]), (1, 1), "one row with one write in one column");
+    for key in ["recording", "devices", "findings"] {
+        assert!(!doc[key].is_null(), "{key}");
+    }
+}
+
+#[test]
+fn hostile_names_stay_data() {
+    let mut scene = Scene::new();
+    let evil = "</script><script>alert(1)</script><!--\u{2028}";
+    scene.meta.host = Some("__DATA__</title><img>".to_owned());
+    scene.meta.devices[0].name = evil.to_owned();
+    let mut overview = overview();
+    let writer = Io {
+        comm: Some(Comm::new(b"</script><b>")),
+        tgid: Some(9),
+        ino: Some(12),
+        fs_dev: Some(dev().0),
+        ..Io::new(9_000_000_000, dev(), Op::WRITE, 512, None, 5)
+    };
+    overview.push(&writer);
+    scene.overview = overview.finish();
+    scene.names.files.insert((dev().0, 12), evil.to_owned());
+    let html = scene.html();
+    assert_eq!(html.matches("<script").count(), 1);
+    assert_eq!(html.matches("</script").count(), 1);
+    assert!(!html.contains("<img") && !html.contains("<!--"));
+    let doc = scene.document();
+    assert_eq!(doc["scopes"][0]["devices"][0], evil, "and comes back whole");
+    let actors = doc["actors"].as_array().expect("actors");
+    let writer = actors.iter().find(|a| a["name"] == "</script><b>").expect("the writer");
+    assert_eq!((&writer["read"]["mean_us"], &writer["detail"]), (&Value::Null, &"pid 9".into()));
+    assert!(actors.iter().any(|a| a["by"] == "file"
+        && a["name"] == evil
+        && a["detail"].as_str().is_some_and(|d| d.contains("inode 12"))));
+}
+
+#[test]
+fn losses_and_limits_are_told() {
+    let mut scene = Scene::new();
+    let mut overview = overview();
+    let reason = LossReason::RingFull;
+    overview.lost(&Lost {
+        from_ns: 1_000_000_000,
+        to_ns: 2_500_000_000,
+        dev: None,
+        class: None,
+        reason,
+        ios: None,
+        bytes: None,
+        merges: None,
+    });
+    scene.overview = overview.finish();
+    scene.meta.limits = vec!["no process names".to_owned()];
+    let doc = scene.document();
+    let loss = &doc["lossy"][0];
+    assert_eq!(
+        (&loss["from_s"], &loss["to_s"], &loss["reason"], &loss["ios"]),
+        (&1.0.into(), &2.5.into(), &"ring-full".into(), &Value::Null)
+    );
+    let notes = doc["quality"].as_array().expect("notes");
+    assert!(notes.iter().any(|n| n["text"] == "no process names"));
+    let capacity = &doc["scopes"][0]["capacity"];
+    assert!(
+        capacity["state"].is_string() && capacity["summary"].as_str().is_some_and(|s| s.contains("windows")),
+        "{capacity}"
+    );
+}
+
+#[test]
+fn details_go_in_while_they_fit() {
+    let mut scene = Scene::new();
+    let moment = |ms: i64| Moment { window: Window::new(ms * 1_000_000, (ms + 1) * 1_000_000), dev: Some(dev()) };
+    let mut details = Overview::new(OverviewPlan::details(&scene.overview, &[moment(1000), moment(7000)], 9));
+    feed(&mut details);
+    let details = details.finish();
+    let base = scene.overview.levels.len();
+    assert_eq!(details.levels.len(), 4, "two moments in two steps");
+    scene.details = Some(details);
+    assert_eq!(scene.document()["scopes"][0]["levels"].as_array().map(Vec::len), Some(base + 4));
+    let full = json(&scene.data(), MOST_BYTES).len();
+    let tight = json(&scene.data(), full + 4096 - 1);
+    assert!(tight.len() < full);
+    assert!(tight.contains("1 closer looks did not fit"), "{}", &tight[tight.len() - 300..]);
+}
+
+#[test]
+fn an_empty_recording_is_a_report_too() {
+    let mut scene = Scene::new();
+    scene.overview = Overview::new(OverviewPlan::whole(Window::new(0, 0), Vec::new())).finish();
+    let doc = scene.document();
+    assert_eq!(doc["scopes"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn the_embedded_page_has_room_for_data() {
+    let Some(page) = PAGE else {
+        eprintln!("SKIP: built without the page (make web)");
+        return;
+    };
+    assert_eq!((page.matches(TITLE_MARKER).count(), page.matches(DATA_MARKER).count()), (1, 1));
+    let html = String::from_utf8(render(&Scene::new().data()).expect("a page")).expect("UTF-8");
+    assert!(html.len() < MOST_BYTES && html.contains("\"format\":1"));
+}

@@ -1,0 +1,108 @@
+//! Little room: a full disk, a read-only one, a size limit.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use iolens_core::model::LossReason;
+use iolens_core::store::{IoColumns, Recording};
+
+use super::machine::{LoopDevice, Recorder, StopOnDrop, assert_refused, ebpf, read_in_sequence, run, scene};
+
+/// A tmpfs of a given size; unmounted when dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(at: &Path, options: &str) -> Option<SmallDisk> {
+        std::fs::create_dir(at).unwrap();
+        let out = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output().unwrap();
+        if !out.status.success() {
+            eprintln!("SKIP: cannot mount a tmpfs: {}", String::from_utf8_lossy(&out.stderr));
+            return None;
+        }
+        Some(SmallDisk(at.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        if !Command::new("umount").arg(&self.0).status().is_ok_and(|s| s.success()) {
+            eprintln!("{} could not be unmounted", self.0.display());
+        }
+    }
+}
+
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    // Files come and go while the recorder works: what has gone takes no room.
+    let size = |e: std::fs::DirEntry| match e.metadata() {
+        Ok(m) if m.is_dir() => bytes_below(&e.path()),
+        Ok(m) => m.len(),
+        Err(_) => 0,
+    };
+    entries.map(size).sum()
+}
+
+#[test]
+fn on_a_full_disk_ios_are_counted_and_the_recording_stays_readable() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=200k") else { return };
+    let path = disk.0.join("r.iolens");
+    let recorder = Recorder::start(&path, &["-d", device.name()]);
+    let before = device.stat()[0];
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, 4096, &stop));
+        let _stop = StopOnDrop(&stop);
+        std::thread::sleep(Duration::from_secs(6));
+    });
+    let kernel = (device.stat()[0] - before) as i64;
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let recording = Recording::open(&path).unwrap();
+    let stored: usize = recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED).map(|b| b.unwrap().len()).sum();
+    let lost = recording.lost(i64::MIN..i64::MAX);
+    let counted: i64 = lost.iter().filter(|l| l.reason.is_loss()).map(|l| l.ios.unwrap()).sum();
+    assert!(lost.iter().any(|l| l.reason == LossReason::DiskFull), "{lost:?}\n{}", scene(&out));
+    assert_eq!(stored as i64 + counted, kernel, "stored {stored}, counted as lost {counted}");
+}
+
+#[test]
+fn a_read_only_target_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::new(&dir.path().join("disk"), "size=1m,ro") else { return };
+    let path = disk.0.join("r.iolens");
+    let out = run(&["record", "-q", "-o", path.to_str().unwrap(), "--source", "counters", "--for", "1s"]);
+    assert_refused(&out, &["r.iolens", "ead-only"]);
+}
+
+#[test]
+fn the_size_limit_holds_at_every_moment_and_the_newest_ios_stay() {
+    const KEEP: u64 = 4 << 20;
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-d", device.name(), "--keep", "4M"]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| read_in_sequence(&device, 4096, &stop));
+        }
+        let _stop = StopOnDrop(&stop);
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(8) {
+            let used = bytes_below(&path);
+            assert!(used <= KEEP, "{used} bytes on disk after {:?}", begin.elapsed());
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    assert!(bytes_below(&path) <= KEEP);
+    let recording = Recording::open(&path).unwrap();
+    let last = recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED).flat_map(|b| b.unwrap()).last().unwrap();
+    assert!(last.done_ns > recording.end_ns() - 1_000_000_000, "the newest are there");
+}

@@ -1,0 +1,59 @@
+// Bundles the page into dist/report.html, in which __TITLE__ and __DATA__ are left for the report to fill.
+// With --test it bundles the tests and their data instead.
+import { createHash } from "node:crypto";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { build } from "esbuild";
+
+const here = new URL(".", import.meta.url).pathname;
+
+async function tests() {
+  await build({
+    absWorkingDir: here,
+    entryPoints: { "unit.test": "test/unit.test.ts", synth: "test/synth.ts" },
+    outdir: "dist/test",
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    logLevel: "warning",
+  });
+}
+
+async function page() {
+  const result = await build({
+    absWorkingDir: here,
+    entryPoints: ["src/main.ts"],
+    outdir: "dist",
+    bundle: true,
+    minify: true,
+    write: false,
+    charset: "utf8",
+    target: ["chrome100", "firefox100", "safari15"],
+    format: "iife",
+    legalComments: "none",
+    logLevel: "warning",
+  });
+  const text = (ending) => result.outputFiles.find((f) => f.path.endsWith(ending)).text.trim();
+  const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
+  // Inline scripts end at the first "</script", wherever it stands.
+  const js = `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */${text(".js").replaceAll("</script", "<\\/script")}`;
+  const css = text(".css");
+  const hash = (s) => `'sha256-${createHash("sha256").update(s).digest("base64")}'`;
+  const csp = `default-src 'none'; script-src ${hash(js)}; style-src ${hash(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
+  const parts = { CSP: csp, CSS: css, JS: js };
+  const template = await readFile(`${here}page.html`, "utf8");
+  const html = template.replace(/__(CSP|CSS|JS)__/g, (_, name) => parts[name]);
+  for (const marker of ["__TITLE__", "__DATA__"]) {
+    if (html.split(marker).length !== 2) throw new Error(`${marker} must stand in the page exactly once`);
+  }
+  await mkdir(`${here}dist`, { recursive: true });
+  await writeFile(`${here}dist/report.html`, html);
+  console.log(`dist/report.html: ${html.length} characters`);
+}
+
+if (process.argv.includes("--test")) {
+  await tests();
+} else {
+  await rm(`${here}dist/report.html`, { force: true });
+  await page();
+}

@@ -1,0 +1,92 @@
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+import { AXIS_LEFT, AXIS_RIGHT } from "./charts/base";
+import { HeatChart } from "./charts/heat";
+import { PANELS } from "./charts/panels";
+import { TimeChart } from "./charts/time";
+import type { ReportData } from "./data";
+import { h, onFrame } from "./dom";
+import { follow } from "./link";
+import { Distributions } from "./sections/distributions";
+import { Findings } from "./sections/findings";
+import { header } from "./sections/header";
+import { glossary, quality } from "./sections/quality";
+import { Actors, deviceTables } from "./sections/tables";
+import { InView, Toolbar } from "./sections/toolbar";
+import { Store } from "./store";
+import { onTheme, watch } from "./theme";
+import { tooltip } from "./tooltip";
+
+function load(): ReportData {
+  const text = document.getElementById("iolens-data")?.textContent;
+  if (!text) throw new Error("the page holds no data");
+  const data = JSON.parse(text) as ReportData;
+  if (data.format !== 1) throw new Error(`the data has format ${String(data.format)}, this page reads format 1`);
+  return data;
+}
+
+function build(data: ReportData): void {
+  watch();
+  const store = new Store(data);
+  const toolbar = new Toolbar(store);
+  const inView = new InView(store);
+  const charts = [...PANELS.map((p) => new TimeChart(p, store)), new HeatChart("read", store), new HeatChart("write", store)];
+  const distributions = new Distributions(store);
+  const time = h("section", { id: "time" }, h("h2", { text: "Over time" }));
+  const findings = new Findings(store, () => time.scrollIntoView({ block: "start", behavior: "smooth" }));
+  const quiet = data.scopes.length === 0;
+  const none = h("p", { class: "empty", text: "No I/O completed, so there are no charts." });
+  if (quiet) time.append(none);
+  else time.append(toolbar.root, inView.root, h("div", { class: "panels" }, ...charts.map((c) => c.root)));
+  const whole = h("section", { id: "distributions" }, h("h2", { text: "Over the whole recording" }), distributions.root);
+  const definitions = glossary();
+  addEventListener("beforeprint", () => (definitions.open = true));
+  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, quality(data), definitions);
+  const footer = h("footer", { text: `Made by ${data.writer}. This file is complete: it loads nothing and sends nothing.` });
+  document.body.replaceChildren(header(data), main, footer, tooltip());
+
+  const draw = () => {
+    findings.update();
+    if (quiet) return;
+    toolbar.update();
+    inView.update();
+    for (const c of charts) c.update();
+    distributions.update();
+  };
+  const later = onFrame(draw);
+  store.listen(later);
+  if (!quiet) follow(store);
+  const measure = () => {
+    const panel = charts[0]?.root;
+    if (panel) store.plotWidth = Math.max(200, panel.clientWidth - AXIS_LEFT - AXIS_RIGHT);
+  };
+  let width = 0;
+  const resize = () => {
+    if (quiet || main.clientWidth === width) return;
+    width = main.clientWidth;
+    measure();
+    for (const c of charts) {
+      c.resize();
+      c.update();
+    }
+    toolbar.update();
+    distributions.update();
+  };
+  onTheme(() => {
+    if (quiet) return;
+    for (const c of charts) c.recolour();
+    toolbar.update();
+  });
+  measure();
+  draw();
+  new ResizeObserver(onFrame(resize)).observe(main);
+  document.documentElement.dataset["ready"] = performance.now().toFixed(0);
+}
+
+try {
+  build(load());
+} catch (e) {
+  const text = `This report cannot be shown: ${e instanceof Error ? e.message : String(e)}.`;
+  document.body.replaceChildren(h("p", { class: "fatal", role: "alert", text }));
+  throw e;
+}

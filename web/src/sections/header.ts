@@ -1,0 +1,69 @@
+import { h, term } from "../dom";
+import * as format from "../format";
+import type { Recording, ReportData } from "../data";
+import { choose, current, onTheme } from "../theme";
+
+/** Name, where and when, and what the reader must know before any number: source, losses, cost. */
+export function header(data: ReportData): HTMLElement {
+  const r = data.recording;
+  return h(
+    "header",
+    { class: "top" },
+    h(
+      "div",
+      { class: "title" },
+      h("span", { class: "brand", text: "iolens" }),
+      h("h1", { text: title(r) }),
+      themeButton(),
+    ),
+    h(
+      "dl",
+      { class: "facts" },
+      fact("Recorded", null, format.dateTime(r.start_unix_s)),
+      fact("Length", null, format.span(r.duration_s)),
+      fact("Kernel", null, r.kernel ?? format.ABSENT),
+      fact("Source", "source", r.source),
+      fact("I/Os", "ios", r.source === "counters" ? format.ABSENT : format.count(r.ios)),
+      lost(r),
+      fact("Recorder's cost", "cost", cost(r)),
+    ),
+  );
+}
+
+/** What the page is called. */
+export function title(r: Recording): string {
+  return r.host ? `Disk I/O of ${r.host}` : "Disk I/O";
+}
+
+function fact(name: string, definition: string | null, value: string, cls = ""): HTMLElement {
+  return h("div", { class: cls || undefined }, h("dt", {}, definition ? term(name, definition) : name), h("dd", { text: value }));
+}
+
+function lost(r: Recording): HTMLElement {
+  if (r.lost_ios === null) return fact("Lost", "lost", "unknown", "warn");
+  if (r.lost_ios === 0) return fact("Lost", "lost", "none");
+  const share = (100 * r.lost_ios) / Math.max(1, r.ios + r.lost_ios);
+  return fact("Lost", "lost", `${format.count(r.lost_ios)} (${format.percent(share)})`, "warn");
+}
+
+function cost(r: Recording): string {
+  const { cpu_percent, max_rss_bytes, bytes_per_io } = r.recorder;
+  const parts = [
+    cpu_percent === null ? null : `${format.percent(cpu_percent)} of a CPU`,
+    max_rss_bytes === null ? null : format.binaryBytes(max_rss_bytes),
+    bytes_per_io === null ? null : `${format.number(bytes_per_io)} B per I/O`,
+  ].filter((p) => p !== null);
+  return parts.length > 0 ? parts.join(", ") : format.ABSENT;
+}
+
+function themeButton(): HTMLElement {
+  const button = h("button", { type: "button", class: "theme", onclick: () => choose(current() === "dark" ? "light" : "dark") });
+  const name = () => {
+    const other = current() === "dark" ? "Light" : "Dark";
+    button.textContent = other;
+    button.setAttribute("aria-label", `${other} colours`);
+  };
+  name();
+  onTheme(name);
+  return button;
+}

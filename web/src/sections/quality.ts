@@ -1,0 +1,86 @@
+import type { LossyInterval, QualityNote, ReportData } from "../data";
+import { DEFINITIONS } from "../definitions";
+import { h } from "../dom";
+import * as format from "../format";
+
+const LOSS_REASONS: Record<string, string> = {
+  "ring-full": "the kernel's event ring was full",
+  "slot-clash": "two requests wanted the same slot of the tracer's table",
+  "writer-busy": "the disk that holds the recording was too slow",
+  "disk-full": "no room on the disk that holds the recording",
+  corrupt: "a damaged block of the recording",
+  retention: "removed by the size limit (--keep)",
+  unseen: "their completion was not shown to the tracer",
+  censored: "in flight when recording began, so their start is not known",
+  import: "the imported log was cut or damaged",
+};
+
+/** How far to trust all of the above. */
+export function quality(data: ReportData): HTMLElement {
+  const notes = [...lossNotes(data), ...data.quality, ...costNotes(data)];
+  return h(
+    "section",
+    { id: "quality" },
+    h("h2", { text: "Data quality" }),
+    h("ul", { class: "quality" }, ...notes.map(item)),
+  );
+}
+
+function item(n: QualityNote): HTMLElement {
+  return h("li", { class: n.level }, h("span", { class: `badge ${n.level}`, text: n.level === "ok" ? "ok" : n.level === "info" ? "note" : "warning" }), h("b", { text: n.topic }), h("p", { text: n.text }));
+}
+
+function lossNotes(data: ReportData): QualityNote[] {
+  const { lost_ios: lost, ios, source } = data.recording;
+  const total = data.lossy.filter((l) => l.reason !== "censored" && l.reason !== "retention");
+  const head: QualityNote =
+    lost === null
+      ? { topic: "Losses", level: "warning", text: "It is not known how many I/Os are missing." }
+      : lost === 0 && total.length === 0
+        ? { topic: "Losses", level: "ok", text: source === "ebpf" ? `None: all ${format.count(ios)} I/Os that completed are in the recording.` : "None that the source knows of." }
+        : { topic: "Losses", level: "warning", text: `${format.count(lost)} I/Os are missing, in ${total.length} ${total.length === 1 ? "interval" : "intervals"}, hatched in the charts. Rates there are too low, and percentiles leave them out.` };
+  return [head, ...byReason(data.lossy)];
+}
+
+function byReason(lossy: LossyInterval[]): QualityNote[] {
+  const reasons = new Map<string, { ios: number | null; from: number; to: number; times: number }>();
+  for (const l of lossy) {
+    const r = reasons.get(l.reason) ?? { ios: 0, from: l.from_s, to: l.to_s, times: 0 };
+    r.ios = r.ios === null || l.ios === null ? null : r.ios + l.ios;
+    r.from = Math.min(r.from, l.from_s);
+    r.to = Math.max(r.to, l.to_s);
+    r.times++;
+    reasons.set(l.reason, r);
+  }
+  return [...reasons].map(([reason, r]) => ({
+    topic: reason,
+    level: reason === "censored" ? "info" : "warning",
+    text: `${r.ios === null ? "An unknown number of" : format.count(r.ios)} I/Os: ${LOSS_REASONS[reason] ?? reason}. ${r.times === 1 ? "Once" : `${r.times} times`}, between ${format.elapsed(r.from, 0.1)} and ${format.elapsed(r.to, 0.1)}.`,
+  }));
+}
+
+function costNotes(data: ReportData): QualityNote[] {
+  const r = data.recording.recorder;
+  const parts = [
+    r.cpu_percent === null ? null : `${format.percent(r.cpu_percent)} of one CPU`,
+    r.max_rss_bytes === null ? null : `${format.binaryBytes(r.max_rss_bytes)} of memory at most`,
+    r.disk_bytes === null ? null : `${format.binaryBytes(r.disk_bytes)} on disk${r.bytes_per_io === null ? "" : `, ${format.number(r.bytes_per_io)} bytes per I/O`}`,
+  ].filter((p) => p !== null);
+  const rounding: QualityNote = {
+    topic: "Rounding",
+    level: "info",
+    text: "Counts and bytes in the charts are exact; latencies and mean concurrency are rounded by at most 0.55 %, percentiles by another 0.4 %. Tables hold the exact values of the analysis.",
+  };
+  if (parts.length === 0) return [rounding];
+  return [{ topic: "Recorder's cost", level: "info", text: `The recorder itself took ${parts.join("; ")}.` }, rounding];
+}
+
+/** Every definition in one place: for readers without a mouse, and for paper. */
+export function glossary(): HTMLDetailsElement {
+  const entries = Object.values(DEFINITIONS).flatMap((d) => [
+    h("dt", {}, d.title, d.id ? h("span", { class: "id", text: d.id }) : null),
+    h("dd", {}, d.text, d.formula ? h("code", { text: d.formula }) : null),
+  ]);
+  return h("details", { id: "definitions" }, h("summary", {}, h("h2", { text: "Definitions" })), h("dl", { class: "glossary" }, ...entries));
+}
+

@@ -1,0 +1,123 @@
+import type { Finding, ReportData, Scope } from "./data";
+import { openLevels, pick, type Slots } from "./levels";
+import { clamp, type Range } from "./zoom";
+
+export type ClockMode = "elapsed" | "utc";
+
+/** What the reader is looking at. One place; everything that draws listens to it. */
+export class Store {
+  readonly bounds: Range;
+  range: Range;
+  scopeIndex = 0;
+  show = { read: true, write: true };
+  clock: ClockMode = "elapsed";
+  /** Width of the plots in CSS pixels: how many slots can be told apart. */
+  plotWidth = 1000;
+  /** The finding last chosen; its window is marked in the charts. */
+  finding: Finding | null = null;
+  readonly #levels = new Map<number, Slots[]>();
+  readonly #listeners: (() => void)[] = [];
+  readonly #past: Range[] = [];
+
+  constructor(readonly data: ReportData) {
+    const { from_s: from = 0, to_s: to = from + data.recording.duration_s } = data.recording;
+    this.bounds = { from, to: Math.max(to, from + 1e-3) };
+    this.range = this.bounds;
+  }
+
+  get scope(): Scope | undefined {
+    return this.data.scopes[this.scopeIndex];
+  }
+
+  /** Levels of the scope on screen, the coarsest first. */
+  get levels(): Slots[] {
+    let levels = this.#levels.get(this.scopeIndex);
+    if (!levels) {
+      levels = this.scope ? openLevels(this.scope) : [];
+      this.#levels.set(this.scopeIndex, levels);
+    }
+    return levels;
+  }
+
+  /** The level drawn now: about one slot for each pixel. */
+  get level(): Slots | undefined {
+    return pick(this.levels, this.range, this.plotWidth * 1.6);
+  }
+
+  /** The finest level that covers the stretch on screen: what peaks and sums are taken from. */
+  get finest(): Slots | undefined {
+    return pick(this.levels, this.range, Infinity);
+  }
+
+  /** The finest level of the whole recording. */
+  get base(): Slots | undefined {
+    return pick(this.levels, this.bounds, Infinity);
+  }
+
+  /** The level whose heat map suits the stretch on screen. */
+  get heatLevel(): Slots | undefined {
+    return pick(this.levels.filter((l) => l.heat), this.range, this.plotWidth * 3);
+  }
+
+  get whole(): boolean {
+    return this.range.from <= this.bounds.from && this.range.to >= this.bounds.to;
+  }
+
+  get canGoBack(): boolean {
+    return this.#past.length > 0;
+  }
+
+  /** Least stretch worth looking at: ten of the finest slots. */
+  get minSpan(): number {
+    const finest = this.levels[this.levels.length - 1]?.step ?? 1e-3;
+    return Math.min(this.bounds.to - this.bounds.from, finest * 10);
+  }
+
+  listen(f: () => void): void {
+    this.#listeners.push(f);
+  }
+
+  changed(): void {
+    for (const f of this.#listeners) f();
+  }
+
+  /** Shows `range`, and remembers where it came from unless this is one of many small steps. */
+  look(range: Range, remember = true): void {
+    if (remember && this.#past.at(-1) !== this.range) this.#past.push(this.range);
+    if (this.#past.length > 100) this.#past.shift();
+    this.range = clamp(range, this.bounds, this.minSpan);
+    this.changed();
+  }
+
+  back(): void {
+    const range = this.#past.pop();
+    if (!range) return;
+    this.range = range;
+    this.changed();
+  }
+
+  reset(): void {
+    this.finding = null;
+    if (!this.whole) this.look(this.bounds);
+    else this.changed();
+  }
+
+  chooseScope(index: number): void {
+    if (index < 0 || index >= this.data.scopes.length) return;
+    this.scopeIndex = index;
+    this.changed();
+  }
+
+  /** The scope that shows a finding's device best. */
+  chooseFinding(finding: Finding, range: Range): void {
+    this.finding = finding;
+    const device = finding.device;
+    if (device) {
+      const alone = this.data.scopes.findIndex((s) => s.devices.length === 1 && s.devices[0] === device);
+      const among = this.data.scopes.findIndex((s) => s.devices.includes(device));
+      if (alone >= 0) this.scopeIndex = alone;
+      else if (among >= 0 && !this.scope?.devices.includes(device)) this.scopeIndex = among;
+    }
+    this.look(range);
+  }
+}

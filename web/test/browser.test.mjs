@@ -1,0 +1,305 @@
+// Drives the page in Chromium, as a person would. Data: a made-up hour, and a report made by the program itself. Skips
+// aloud where there is no Chromium or no such report.
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+import { chromium } from "playwright-core";
+
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const ARGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+const here = new URL("..", import.meta.url);
+
+const missing = await access(CHROMIUM).then(() => null, () => `no browser at ${CHROMIUM}`);
+if (missing) console.error(`SKIP: ${missing}`);
+
+let directory;
+let context;
+let synth;
+
+before(async () => {
+  if (missing) return;
+  directory = await mkdtemp(join(tmpdir(), "iolens-web-"));
+  synth = await import(new URL("dist/test/synth.js", here));
+  context = await chromium.launchPersistentContext(join(directory, "profile"), {
+    executablePath: CHROMIUM, headless: true, args: ARGS, viewport: { width: 1280, height: 900 },
+  });
+});
+
+after(async () => {
+  await context?.close();
+  if (directory) await rm(directory, { recursive: true, force: true });
+});
+
+/** A file that holds the page around `data`. */
+async function written(name, data) {
+  const template = await readFile(new URL("dist/report.html", here), "utf8");
+  const path = join(directory, name);
+  await writeFile(path, synth.page(template, data));
+  return path;
+}
+
+/** Opens a report; fails on script errors and on any request beyond the file itself. */
+async function open(path, { width = 1280, height = 900, scheme = "light" } = {}) {
+  const page = await context.newPage();
+  page.problems = [];
+  page.on("pageerror", (e) => page.problems.push(String(e)));
+  page.on("console", (m) => m.type() === "error" && page.problems.push(m.text()));
+  page.on("request", (r) => r.url().startsWith("file:") || r.url().startsWith("data:") || page.problems.push(`asked for ${r.url()}`));
+  await page.emulateMedia({ colorScheme: scheme });
+  await page.setViewportSize({ width, height });
+  const url = pathToFileURL(path).href;
+  await page.goto(url);
+  await page.waitForSelector("html[data-ready]", { timeout: 20_000 });
+  return page;
+}
+
+async function close(page) {
+  assert.deepEqual(page.problems, []);
+  await page.close();
+}
+
+const range = (page) => page.locator(".where").textContent();
+const step = (page) => page.locator(".toolbar .step").textContent();
+
+/** How many different colours a canvas shows; an empty one shows at most a few. */
+function colours(page, selector) {
+  return page.locator(selector).evaluate((canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const seen = new Set();
+    for (let i = 0; i < data.length; i += 4) seen.add((data[i] << 24) | (data[i + 1] << 16) | (data[i + 2] << 8) | data[i + 3]);
+    return seen.size;
+  });
+}
+
+const changed = (page, before) => page.waitForFunction((b) => document.querySelector(".where").textContent !== b, before, { timeout: 5000 });
+
+async function drag(page, selector, from, to) {
+  const target = page.locator(selector);
+  await target.scrollIntoViewIfNeeded();
+  const box = await target.boundingBox();
+  await page.mouse.move(box.x + box.width * from, box.y + box.height / 2);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * ((from + to) / 2), box.y + box.height / 2);
+  await page.mouse.move(box.x + box.width * to, box.y + box.height / 2);
+  await page.mouse.up();
+}
+
+/** What must hold for every report with I/O in it. */
+function anyReport(path) {
+  test("draws every chart within two seconds", async () => {
+    const page = await open(await path());
+    const ms = Number(await page.locator("html").getAttribute("data-ready"));
+    console.error(`rendered after ${ms} ms (wanted: under 2000 ms)`);
+    for (const panel of ["iops", "throughput", "latency", "busy", "inflight", "heat-read"]) {
+      const n = await colours(page, `[data-panel="${panel}"] canvas`);
+      assert.ok(n > 20, `${panel} shows ${n} colours`);
+    }
+    for (const panel of ["latency-dist", "size-dist", "concurrency-dist", "load"]) {
+      assert.equal(await page.locator(`[data-panel="${panel}"] svg`).count(), 1, panel);
+    }
+    await close(page);
+  });
+
+  test("dragging zooms, Escape shows everything again", async () => {
+    const page = await open(await path());
+    const all = await range(page);
+    await drag(page, '[data-panel="latency"] .u-over', 0.3, 0.5);
+    await changed(page, all);
+    const zoomed = await range(page);
+    await page.locator('[data-panel="iops"]').focus();
+    await page.keyboard.press("ArrowRight");
+    await changed(page, zoomed);
+    const panned = await range(page);
+    await page.keyboard.press("+");
+    await changed(page, panned);
+    await page.keyboard.press("Escape");
+    await page.waitForFunction((a) => document.querySelector(".where").textContent === a, all);
+    await drag(page, ".navigator canvas", 0.4, 0.6);
+    await changed(page, all);
+    await close(page);
+  });
+
+  test("fits a phone without scrolling sideways", async () => {
+    const page = await open(await path(), { width: 390, height: 844 });
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    assert.ok(wide <= 390, `the page is ${wide} px wide`);
+    await close(page);
+  });
+
+  test("cursors are in step", async () => {
+    const page = await open(await path());
+    const box = await page.locator('[data-panel="iops"] .u-over').boundingBox();
+    await page.locator('[data-panel="iops"]').scrollIntoViewIfNeeded();
+    const now = await page.locator('[data-panel="iops"] .u-over').boundingBox();
+    await page.mouse.move(now.x + box.width * 0.4, now.y + 40);
+    await page.mouse.move(now.x + box.width * 0.41, now.y + 40);
+    await page.waitForFunction(() => document.querySelector('[data-panel="throughput"] .float:not([hidden]) .value')?.textContent);
+    await close(page);
+  });
+
+  test("dark colours by preference and by hand", async () => {
+    const page = await open(await path(), { scheme: "dark" });
+    const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await background();
+    await page.locator("button.theme").click();
+    assert.notEqual(await background(), dark);
+    assert.ok((await colours(page, '[data-panel="iops"] canvas')) > 20);
+    await close(page);
+  });
+}
+
+describe("a made-up hour", { skip: missing ?? false }, () => {
+  let path;
+  const hour = async () => (path ??= await written("hour.html", synth.breathing(3600)));
+  anyReport(hour);
+
+  test("a finding's card zooms to its time, down to 1 ms slots", async () => {
+    const page = await open(await hour());
+    const all = await range(page);
+    assert.equal(await step(page), "5 s slots");
+    await page.locator(".card .show").nth(2).click();
+    await changed(page, all);
+    assert.match(await step(page), /^[15] ms slots$/);
+    for (let i = 0; i < 2; i++) await page.locator('button[aria-label="Zoom in"]').click();
+    await page.waitForFunction(() => document.querySelector(".toolbar .step").textContent === "1 ms slots");
+    assert.ok((await colours(page, '[data-panel="throughput"] canvas')) > 20);
+    await page.locator("button", { hasText: "Back" }).click();
+    await close(page);
+  });
+
+  test("a hostile process name stays text", async () => {
+    const page = await open(await hour());
+    const cell = page.locator("#actors th.name", { hasText: "</script>" });
+    assert.equal(await cell.textContent(), synth.HOSTILE);
+    assert.equal(await page.locator("img").count(), 0);
+    assert.notEqual(await page.title(), "owned");
+    await close(page);
+  });
+
+  test("tables sort and filter", async () => {
+    const page = await open(await hour());
+    const names = () => page.locator("#actors tbody th").allTextContents();
+    assert.equal((await names())[0], "kworker/u64:3+flush-259:0");
+    await page.locator("#actors thead button", { hasText: "Read I/Os" }).click();
+    assert.equal((await names())[0], "postgres");
+    await page.locator("#actors thead button", { hasText: "Read I/Os" }).click();
+    assert.notEqual((await names())[0], "postgres");
+    await page.locator("#actors input").fill("JBD2");
+    assert.deepEqual(await names(), ["jbd2/nvme0n1p2-8"]);
+    await page.locator("#actors input").fill("");
+    await page.locator("#actors button", { hasText: "Files" }).click();
+    assert.ok((await names()).some((n) => n.includes("pg_wal")));
+    await close(page);
+  });
+
+  test("definitions appear on hover and on focus", async () => {
+    const page = await open(await hour());
+    await page.locator('[data-panel="busy"] h3 .term').hover();
+    await page.waitForSelector(".tip:not([hidden])");
+    assert.match(await page.locator(".tip").textContent(), /at least one I\/O in flight/);
+    await page.locator("#devices thead button", { hasText: "p99.9" }).focus();
+    assert.match(await page.locator(".tip").textContent(), /999 of 1000/);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator(".tip:not([hidden])").count(), 0);
+    await close(page);
+  });
+
+  test("another device draws its own charts", async () => {
+    const page = await open(await hour());
+    const facts = () => page.locator(".in-view").textContent();
+    const first = await facts();
+    await page.locator(".toolbar select").selectOption("sdb");
+    await page.waitForFunction((f) => document.querySelector(".in-view").textContent !== f, first);
+    assert.ok((await colours(page, '[data-panel="iops"] canvas')) > 20);
+    await close(page);
+  });
+
+  test("the address brings the view back", async () => {
+    const page = await open(`${await hour()}`);
+    await page.goto(`${page.url()}#t=100.000-160.000`);
+    await page.reload();
+    await page.waitForSelector("html[data-ready]");
+    assert.match(await range(page), /^1:40[.0]* – 2:40[.0]*$/);
+    await close(page);
+  });
+
+  test("prints", async () => {
+    const page = await open(await hour(), { scheme: "dark" });
+    const pdf = await page.pdf({ format: "A4" });
+    assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+    await close(page);
+  });
+});
+
+describe("counters only", { skip: missing ?? false }, () => {
+  test("draws what counters tell and says what they do not", async () => {
+    const page = await open(await written("counters.html", synth.counters(60)));
+    for (const panel of ["iops", "throughput", "latency", "busy"]) {
+      const n = await colours(page, `[data-panel="${panel}"] canvas`);
+      assert.ok(n > 20, `${panel} shows ${n} colours`);
+    }
+    assert.match(await page.locator("#findings").textContent(), /no single I\/Os/);
+    assert.equal(await page.locator('[data-panel="heat-read"] canvas').count(), 0);
+    await close(page);
+  });
+});
+
+describe("nothing happened", { skip: missing ?? false }, () => {
+  test("an empty recording says so", async () => {
+    const page = await open(await written("empty.html", synth.empty()));
+    assert.match(await page.locator("#findings").textContent(), /No block I\/O completed/);
+    assert.match(await page.locator("#time").textContent(), /no charts/);
+    await close(page);
+  });
+
+  test("a page without data says so", async () => {
+    const template = await readFile(new URL("dist/report.html", here), "utf8");
+    const path = join(directory, "broken.html");
+    await writeFile(path, template.replace("__DATA__", "{"));
+    const page = await context.newPage();
+    await page.goto(pathToFileURL(path).href);
+    assert.match(await page.locator("[role=alert]").textContent(), /cannot be shown/);
+    await page.close();
+  });
+});
+
+const made = await madeByTheProgram();
+describe("a report made by the program", { skip: missing ?? (made.skip || false) }, () => {
+  anyReport(async () => made.path);
+
+  test("nothing in it became markup", async () => {
+    const page = await open(made.path);
+    assert.equal(await page.locator("main img, main script").count(), 0);
+    await close(page);
+  });
+
+  after(() => made.clean?.());
+});
+
+/** A report named by IOLENS_REPORT_HTML, or one that the example html_report writes if cargo has built it. */
+async function madeByTheProgram() {
+  if (process.env.IOLENS_REPORT_HTML) return { path: process.env.IOLENS_REPORT_HTML };
+  const example = fileURLToPath(new URL("../target/debug/examples/html_report", here));
+  const skip = (reason) => {
+    console.error(`SKIP: a report made by the program: ${reason}`);
+    return { skip: reason };
+  };
+  if (missing) return { skip: missing };
+  if (!(await access(example).then(() => true, () => false))) return skip("cargo has not built the example html_report");
+  const out = await mkdtemp(join(tmpdir(), "iolens-report-"));
+  const path = join(out, "report.html");
+  try {
+    await promisify(execFile)(example, [path, "60"]);
+  } catch (e) {
+    return skip(String(e.stderr || e).trim());
+  }
+  return { path, clean: () => rm(out, { recursive: true, force: true }) };
+}

@@ -1,0 +1,324 @@
+/**
+ * A made-up but plausible recording for tests and for looking at the page: steady random reads, and a burst of
+ * sequential writes every five seconds during which the reads wait.
+ */
+import { packColumn, packList, toLogCode } from "../src/codec";
+import type { Actor, ClassStats, Distributions, Finding, Heat, Level, ReportData, Scope } from "../src/data";
+
+/** mulberry32: small, seeded, good enough to look real. */
+export function random(seed: number): () => number {
+  let a = seed >>> 0;
+  return () => {
+    a = (a + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(a ^ (a >>> 15), 1 | a);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+class Dice {
+  readonly uniform: () => number;
+  constructor(seed: number) {
+    this.uniform = random(seed);
+  }
+  normal(): number {
+    return Math.sqrt(-2 * Math.log(1 - this.uniform())) * Math.cos(2 * Math.PI * this.uniform());
+  }
+  poisson(mean: number): number {
+    if (mean > 30) return Math.max(0, Math.round(mean + Math.sqrt(mean) * this.normal()));
+    const limit = Math.exp(-mean);
+    let n = 0;
+    for (let p = this.uniform(); p > limit; p *= this.uniform()) n++;
+    return n;
+  }
+}
+
+const PERIOD = 5;
+const READS_PER_S = 8500;
+const WRITES_IN_BURST = 14_000;
+const WRITE_BYTES = 128 * 1024;
+const READ_BYTES = 8 * 1024;
+
+function burstLength(k: number): number {
+  return k % 12 === 7 ? 0.9 : 0.35 + 0.15 * Math.sin(k * 1.7);
+}
+
+/** Share of `[from, to)` in which a write burst runs. */
+function burstShare(from: number, to: number): number {
+  let on = 0;
+  for (let k = Math.floor(from / PERIOD) - 1; k * PERIOD < to; k++) {
+    const a = k * PERIOD + 3;
+    on += Math.max(0, Math.min(to, a + burstLength(k)) - Math.max(from, a));
+  }
+  return on / (to - from);
+}
+
+/** Latency quantile in ns: two lognormals, the second one while a burst runs. */
+function latency(q: number, median: number, spread: number): number {
+  const z = q <= 0.5 ? 0 : q >= 0.999 ? 3.1 : q >= 0.99 ? 2.33 : q >= 0.9 ? 1.28 : 0.5;
+  return median * Math.exp(spread * z);
+}
+
+interface SlotNumbers {
+  values: Record<string, number | null>;
+  reads: number;
+  writes: number;
+  readMedian: number;
+  writeMedian: number;
+  burst: number;
+}
+
+function slot(from: number, step: number, dice: Dice): SlotNumbers {
+  const burst = burstShare(from, from + step);
+  const drift = 1 + 0.25 * Math.sin(from / 700);
+  const reads = dice.poisson(READS_PER_S * drift * step * (1 - 0.55 * burst));
+  const writes = dice.poisson((WRITES_IN_BURST * burst + 25) * step);
+  const readMedian = 95_000 * drift * (burst > 0.5 ? 60 : 1) * Math.exp(0.04 * dice.normal());
+  const writeMedian = (burst > 0.2 ? 9e6 : 60_000) * Math.exp(0.05 * dice.normal());
+  const tail = burst > 0.02 ? 60 : 1;
+  const r = (q: number) => (reads === 0 ? null : toLogCode(latency(q, readMedian, 0.35) * (q > 0.98 ? tail : 1) * Math.exp(0.1 * dice.normal())));
+  const w = (q: number) => (writes === 0 ? null : toLogCode(latency(q, writeMedian, 0.5) * Math.exp(0.1 * dice.normal())));
+  const busyRead = Math.min(1, (reads / step) * 105e-6 * 0.35);
+  const busyWrite = Math.min(1, burst + 0.003);
+  const inflight = ((reads * readMedian + writes * writeMedian) / 1e9 / step) * 1.1;
+  return {
+    values: {
+      r_ios: reads, r_sec: reads * (READ_BYTES / 512), r_mean: r(0.6), r_p50: r(0.5), r_p90: r(0.9), r_p99: r(0.99), r_max: r(1),
+      w_ios: writes, w_sec: writes * (WRITE_BYTES / 512), w_mean: w(0.6), w_p50: w(0.5), w_p90: w(0.9), w_p99: w(0.99), w_max: w(1),
+      d_ios: 0, d_sec: 0, f_ios: burst > 0 && step >= 1 ? 2 : 0, f_max: null,
+      busy: Math.round(1000 * (1 - (1 - busyRead) * (1 - busyWrite))),
+      busy_r: Math.round(1000 * busyRead), busy_w: Math.round(1000 * busyWrite),
+      q_mean: toLogCode(inflight * 1000), q_max: Math.ceil(inflight * 1.8 + 3 * burst * 40),
+    },
+    reads, writes, readMedian, writeMedian, burst,
+  };
+}
+
+/** Counts per latency row (four per octave of ns) of `n` I/Os around `median`. */
+function spread(n: number, median: number, sigma: number, dice: Dice, into: Map<number, number>): void {
+  const draws = Math.min(n, 160);
+  for (let i = 0; i < draws; i++) {
+    const row = Math.floor(4 * Math.log2(median * Math.exp(sigma * dice.normal())));
+    into.set(row, (into.get(row) ?? 0) + Math.max(1, Math.round(n / draws)));
+  }
+}
+
+function packHeat(columns: Map<number, number>[]): string {
+  const out: number[] = [];
+  let last = 0;
+  columns.forEach((cells, i) => {
+    if (cells.size === 0) return;
+    out.push(i - last, cells.size);
+    last = i;
+    let row = 0;
+    for (const [k, n] of [...cells].sort((a, b) => a[0] - b[0])) {
+      out.push(k - row, n);
+      row = k;
+    }
+  });
+  return packList(out);
+}
+
+function level(fromS: number, stepMs: number, slots: number, merge: number, dice: Dice): Level {
+  const columns: Record<string, (number | null)[]> = {};
+  const read: Map<number, number>[] = [];
+  const write: Map<number, number>[] = [];
+  for (let i = 0; i < slots; i++) {
+    const s = slot(fromS + (i * stepMs) / 1000, stepMs / 1000, dice);
+    for (const [name, v] of Object.entries(s.values)) (columns[name] ??= []).push(v);
+    const at = Math.floor(i / merge);
+    const r = (read[at] ??= new Map());
+    const w = (write[at] ??= new Map());
+    const slow = Math.round(s.reads * Math.min(1, s.burst));
+    spread(s.reads - slow, 95_000, 0.33, dice, r);
+    spread(slow, 6e6, 0.6, dice, r);
+    spread(s.writes, s.burst > 0 ? 9e6 : 60_000, 0.5, dice, w);
+  }
+  const cols: Level["cols"] = {};
+  for (const [name, c] of Object.entries(columns)) cols[name as keyof Level["cols"]] = packColumn(c);
+  const heat: Heat = { merge, read: packHeat(read), write: packHeat(write) };
+  return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slots, cols, heat };
+}
+
+function buckets(pairs: number[][]): string {
+  let last = 0;
+  return packList(pairs.flatMap(([k, ...v]) => {
+    const d = (k ?? 0) - last;
+    last = k ?? 0;
+    return [d, ...v];
+  }));
+}
+
+function bell(median: number, sigma: number, n: number, slow = 0, slowMedian = 1): number[][] {
+  const out: number[][] = [];
+  for (let k = 60; k < 260; k++) {
+    const x = Math.log(2 ** ((k + 0.5) / 8));
+    const p = (m: number, s: number) => Math.exp(-(((x - Math.log(m)) / s) ** 2) / 2) / s;
+    const c = Math.round(n * 0.0346 * ((1 - slow) * p(median, sigma) + slow * p(slowMedian, 0.6)));
+    if (c > 0) out.push([k, c]);
+  }
+  return out;
+}
+
+function billionths(perMillion: number[][]): string {
+  return buckets(perMillion.map(([k, ppm]) => [k ?? 0, (ppm ?? 0) * 1000]));
+}
+
+function distributions(seconds: number): Distributions {
+  const reads = READS_PER_S * seconds;
+  const writes = WRITES_IN_BURST * 0.08 * seconds;
+  const concurrency: number[][] = [[0, 552_000], [1, 210_000], [2, 84_000], [3, 36_000], [4, 18_000], [5, 9000]];
+  for (let k = 20; k < 140; k += 3) concurrency.push([k, Math.round(91_000 * Math.exp(-(((k - 75) / 22) ** 2) / 2) / 18)]);
+  return {
+    latency: {
+      read: { total: buckets(bell(95_000, 0.35, reads, 0.04, 6e6)), queue: buckets(bell(4000, 0.5, reads)), device: buckets(bell(90_000, 0.35, reads, 0.04, 6e6)) },
+      write: { total: buckets(bell(9e6, 0.5, writes)), queue: buckets(bell(30_000, 0.9, writes)), device: buckets(bell(8.8e6, 0.5, writes)) },
+      flush: { total: buckets(bell(2.1e6, 0.3, 700)) },
+    },
+    size: {
+      read: buckets([[12, reads * 0.3, reads * 0.3 * 8], [13, reads * 0.62, reads * 0.62 * 16], [14, reads * 0.08, reads * 0.08 * 32]].map((r) => r.map(Math.round))),
+      write: buckets([[12, writes * 0.05, writes * 0.4], [17, writes * 0.8, writes * 0.8 * 256], [18, writes * 0.15, writes * 0.15 * 512]].map((r) => r.map(Math.round))),
+    },
+    concurrency: { all: billionths(concurrency), read: billionths(concurrency.slice(0, 6)), write: billionths([[0, 910_000], ...concurrency.slice(6)]) },
+  };
+}
+
+function stats(ios: number, bytes: number, median: number, tail: number): ClassStats {
+  if (ios === 0) {
+    return { ios: 0, bytes: 0, mean_us: null, p50_us: null, p90_us: null, p99_us: null, p999_us: null, max_us: null, queue_mean_us: null, device_mean_us: null, sequential_percent: null };
+  }
+  return {
+    ios, bytes, mean_us: median * 1.4, p50_us: median, p90_us: median * 1.7, p99_us: median * tail, p999_us: median * tail * 1.9,
+    max_us: median * tail * 4.1, queue_mean_us: median * 0.05, device_mean_us: median * 1.35, sequential_percent: bytes / ios > 65536 ? 96.2 : 3.1,
+  };
+}
+
+export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
+
+function actors(seconds: number): Actor[] {
+  const row = (by: Actor["by"], name: string, detail: string | null, origin: string | null, r: number, w: number, time: number): Actor => ({
+    by, name, detail, device: "nvme0n1", origin, time_percent: time,
+    read: { ios: Math.round(r * seconds), bytes: Math.round(r * seconds) * READ_BYTES, mean_us: r > 0 ? 132.4 : null, p99_us: r > 0 ? 6120 : null, max_us: r > 0 ? 31_200 : null },
+    write: { ios: Math.round(w * seconds), bytes: Math.round(w * seconds) * WRITE_BYTES, mean_us: w > 0 ? 9230 : null, p99_us: w > 0 ? 28_400 : null, max_us: w > 0 ? 61_000 : null },
+  });
+  return [
+    row("process", "postgres", "41 processes, first pid 2114", "direct", 7300, 0, 8.2),
+    row("process", "kworker/u64:3+flush-259:0", "pid 812", "writeback", 0, 1090, 89.3),
+    row("process", HOSTILE, "pid 6666", "direct", 900, 0, 1.1),
+    row("process", "jbd2/nvme0n1p2-8", "pid 431", "metadata", 0, 24, 0.9),
+    row("process", "restic", "pid 90311", "direct", 300, 2, 0.4),
+    row("process", "iolens", "pid 91002, this recorder", "direct", 0, 1.2, 0.1),
+    row("cgroup", "/system.slice/postgresql.service", "id 4711", null, 7300, 1040, 93.1),
+    row("cgroup", "/system.slice/backup.service", "id 5120", null, 300, 2, 0.4),
+    row("cgroup", "/", "id 1", null, 900, 74, 6.5),
+    row("file", "/var/lib/postgresql/16/main/base/16384/24601", "inode 1180214 on nvme0n1p2", "direct", 6100, 610, 55.2),
+    row("file", "/var/lib/postgresql/16/main/pg_wal/0000000100000A2C000000F1", "inode 1180991 on nvme0n1p2", "writeback", 0, 480, 33.9),
+    row("file", "(journal)", "nvme0n1p2", "metadata", 0, 24, 0.9),
+  ];
+}
+
+function findings(seconds: number): Finding[] {
+  const bursts = [7, 19, 31, 103, 311, 499].filter((k) => k * PERIOD + 4 < seconds);
+  const out: Finding[] = [
+    {
+      kind: "starvation", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
+      summary: "Reads wait 64 times longer while kworker/u64:3+flush-259:0 writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
+      evidence: { read_p99_during_us: 13_700, read_p99_outside_us: 214, ratio: 64.02, p_value: 0.001, n_during: 1_204_332, cause: "writeback of /var/lib/postgresql/16/main (postgres)", bursts: Math.floor(seconds / PERIOD) },
+    },
+    {
+      kind: "periodicity", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "warning",
+      summary: "Writes come back every 5.00 s: the flusher's dirty_writeback interval.",
+      evidence: { period_s: 5.0, confidence: 0.997, cycles: Math.floor(seconds / PERIOD), acf: 0.91, p_value: 0.0033, cause: "writeback" },
+    },
+  ];
+  for (const k of bursts) {
+    const start = k * PERIOD + 3;
+    const length = burstLength(k);
+    out.push({
+      kind: "microburst", device: "nvme0n1", start_s: start, end_s: start + length, severity: k % 12 === 7 ? "warning" : "info",
+      summary: `${Math.round(length * 1835)} MB of writes within ${Math.round(length * 1000)} ms: 1.84 GB/s, where one-second sampling would have shown ${Math.round(length * 1835)} MB/s.`,
+      evidence: { bytes: length * 1.835e9, ios: Math.round(length * WRITES_IN_BURST), peak_bytes_per_s: 2.214e9, peak_iops: 16_900, mean_1s_bytes_per_s: length * 1.835e9, hidden_factor: 2.2 / (length * 1.835) },
+    });
+  }
+  out.push({
+    kind: "util-disagreement", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "info",
+    summary: "The kernel's %util says 61.9 %, but the device was busy 44.8 % of the time: io_ticks counts whole jiffies on this kernel.",
+    evidence: { busy_percent: 44.8, util_io_ticks_percent: 61.9, expected_bias_percent: 16.4 },
+  });
+  return out;
+}
+
+/** A recording of `seconds` at about 10 000 I/Os a second. */
+export function breathing(seconds: number, seed = 1): ReportData {
+  const dice = new Dice(seed);
+  const base = seconds > 600 ? 1000 : seconds > 60 ? 100 : 10;
+  const slots = Math.round((seconds * 1000) / base);
+  const levels = [1, 5, 20].map((k) => level(0, base * k, Math.ceil(slots / k), k < 5 && slots > 720 ? 5 : 1, dice));
+  const list = findings(seconds);
+  for (const f of list.filter((x) => x.kind === "microburst")) {
+    const middle = (f.start_s + f.end_s) / 2;
+    const wide = Math.max(0, Math.floor(middle - 30));
+    if (base > 20 && seconds > 60) levels.push(level(wide, 20, 3000, 6, dice), level(wide, 100, 600, 1, dice));
+    levels.push(level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 1, 3000, 6, dice), level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 5, 600, 1, dice));
+  }
+  const ios = Math.round(seconds * (READS_PER_S + WRITES_IN_BURST * 0.08));
+  const device: ReportData["devices"][number] = {
+    name: "nvme0n1", major: 259, minor: 0,
+    read: stats(Math.round(READS_PER_S * seconds), READS_PER_S * seconds * READ_BYTES, 96.2, 60),
+    write: stats(Math.round(WRITES_IN_BURST * 0.08 * seconds), WRITES_IN_BURST * 0.08 * seconds * WRITE_BYTES, 9020, 3.1),
+    discard: stats(0, 0, 0, 0), flush: stats(720, 0, 2100, 2),
+    busy_percent: 44.8, busy_read_percent: 36.1, busy_write_percent: 8.9, util_io_ticks_percent: 61.9,
+    concurrency: { mean: 6.91, p50: 0, p75: 1, p99: 97, max: 139 },
+  };
+  const idle: ReportData["devices"][number] = {
+    ...device, name: "sda", major: 8, minor: 0, read: stats(0, 0, 0, 0), write: stats(0, 0, 0, 0), flush: stats(0, 0, 0, 0),
+    busy_percent: 0, busy_read_percent: 0, busy_write_percent: 0, util_io_ticks_percent: null, concurrency: { mean: 0, p50: 0, p75: 0, p99: 0, max: 0 },
+  };
+  const scope: Scope = {
+    label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: distributions(seconds),
+    capacity: { max_iops: 14_600, light_us: 96, knee_inflight: 31.5, headroom_percent: 34, state: "near-knee", summary: "during bursts the device is driven beyond its knee; between them two thirds of it are free." },
+  };
+  const second: Scope = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), 1, dice)], capacity: null };
+  return {
+    format: 1,
+    writer: "iolens 0.1.0",
+    recording: {
+      path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: 1_795_238_400, duration_s: seconds, source: "ebpf", ios, lost_ios: 4120,
+      recorder: { cpu_percent: 1.7, max_rss_bytes: 41_200_000, disk_bytes: Math.round(ios * 11.2), bytes_per_io: 11.2 },
+    },
+    devices: [device, idle], findings: list, scopes: [scope, second], actors: actors(seconds),
+    lossy: [{ from_s: seconds * 0.62, to_s: seconds * 0.63, reason: "ring-full", ios: 4120, device: null }],
+    quality: [
+      { topic: "Kernel regime", level: "info", text: "6.18 with HZ 250: io_ticks adds the time since the last stamp only while I/O is in flight; %util is unbiased, with a standard error of about 0.6 points over 5 s." },
+      { topic: "Attribution", level: "ok", text: "98.7 % of the I/O time is attributed to a process, 94.1 % to a file." },
+    ],
+    marks: [],
+  };
+}
+
+/** A recording in which nothing happened. */
+export function empty(): ReportData {
+  const data = breathing(60);
+  data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
+  return { ...data, findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
+}
+
+/** The same as a machine would record it that allows no tracing: counters only. */
+export function counters(seconds: number): ReportData {
+  const data = breathing(seconds);
+  const kept: (keyof Level["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
+  const levels = (data.scopes[0]?.levels ?? []).slice(0, 3).map(({ heat: _, ...l }) => ({
+    ...l,
+    cols: Object.fromEntries(Object.entries(l.cols).filter(([name]) => kept.includes(name as keyof Level["cols"]))),
+  }));
+  const none: Distributions = { latency: {}, size: {}, concurrency: {} };
+  const scopes: Scope[] = [{ label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: none, capacity: null }];
+  const recording = { ...data.recording, source: "counters", ios: 0, lost_ios: 0 };
+  return { ...data, recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
+}
+
+/** The page around `data`, as the program assembles it. */
+export function page(template: string, data: ReportData): string {
+  const json = JSON.stringify(data).replaceAll("<", "\\u003c");
+  return template.replace(/__(TITLE|DATA)__/g, (_, name: string) => (name === "TITLE" ? "iolens report" : json));
+}

@@ -1,0 +1,211 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
+import type { Level } from "../src/data";
+import * as format from "../src/format";
+import * as link from "../src/link";
+import { Slots, bucketQuantile, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
+import { filtered, sorted, type Column } from "../src/sections/table";
+import { around, clamp, pan, scale, snap } from "../src/zoom";
+import { breathing, random } from "./synth";
+
+test("columns survive packing, with absent values, runs and numbers beyond 32 bits", () => {
+  const next = random(7);
+  for (let round = 0; round < 300; round++) {
+    const n = Math.floor(next() * 60);
+    const values: (number | null)[] = [];
+    while (values.length < n) {
+      const kind = next();
+      const v = kind < 0.3 ? null : kind < 0.5 ? 0 : kind < 0.55 ? Math.floor(next() * 2 ** 45) : Math.floor(next() * 500);
+      for (let k = next() < 0.2 ? 9 : 1; k > 0 && values.length < n; k--) values.push(v);
+    }
+    const back = [...unpackColumn(packColumn(values), n)].map((v) => (Number.isNaN(v) ? null : v));
+    assert.deepEqual(back, values);
+  }
+});
+
+test("the wire is what the format says it is", () => {
+  // Deltas +1, +1, +1 (zigzag 2 = "C"), an absent value, -3 (zigzag 5 = "F").
+  assert.equal(packColumn([1, 2, 3, null, 0]), "CCC.F");
+  assert.equal(packColumn([5, 5, 5, 5, 5, 5]), "KA~E");
+  assert.equal(packList([0, 31, 32, 1024]), "Afg" + "BggB".slice(0, 4));
+  assert.deepEqual(unpackList("AfgBggB"), [0, 31, 32, 1024]);
+});
+
+test("damaged columns are refused", () => {
+  assert.throws(() => unpackColumn("C!", 2), /damaged/);
+  assert.throws(() => unpackColumn("C", 2), /expected 2/);
+  assert.throws(() => unpackColumn("CCC", 2), /longer/);
+  assert.throws(() => unpackColumn("g", 1), /damaged/);
+});
+
+test("log codes are off by at most 0.55 %", () => {
+  for (let v = 1; v < 1e12; v *= 1.37) assert.ok(Math.abs(fromLogCode(toLogCode(v)) / v - 1) < 0.0055, String(v));
+  assert.equal(fromLogCode(toLogCode(0)), 0);
+});
+
+test("numbers read well, and absent is a dash", () => {
+  assert.equal(format.micros(0.0004), "0.0004 µs");
+  assert.equal(format.micros(137_000), "137 ms");
+  assert.equal(format.micros(999.4), "999 µs");
+  assert.equal(format.micros(999.7), "1 ms");
+  assert.equal(format.micros(2_500_000), "2.5 s");
+  assert.equal(format.bytes(999_700_000), "1 GB");
+  assert.equal(format.binaryBytes(131072), "128 KiB");
+  assert.equal(format.byteRate(2.2235e9), "2.22 GB/s");
+  assert.equal(format.count(36_000_000), "36\u202f000\u202f000");
+  assert.equal(format.percent(0.004), "< 0.01 %");
+  for (const f of [format.micros, format.bytes, format.count, format.percent, format.span, format.number]) {
+    assert.equal(f(null), "–");
+    assert.equal(f(NaN), "–");
+  }
+  assert.equal(format.number(0), "0");
+  assert.equal(format.span(3720), "1 h 02 min");
+  assert.equal(format.span(3599.9), "60 min 00 s");
+});
+
+test("times keep the digits of the slot", () => {
+  assert.equal(format.elapsed(153.65, 0.001), "2:33.650");
+  assert.equal(format.elapsed(3725, 1), "1:02:05");
+  assert.equal(format.elapsed(59.9996, 0.001), "1:00.000");
+  assert.equal(format.clock(1_795_238_400 + 0.25, 0.05), "02:40:00.25".replace("02:40:00", new Date(1_795_238_400_000).toISOString().slice(11, 19)));
+});
+
+test("evidence is shown by the unit in its key", () => {
+  assert.equal(format.byKey("read_p99_during_us", 13_700), "13.7 ms");
+  assert.equal(format.byKey("peak_bytes_per_s", 2.2e9), "2.2 GB/s");
+  assert.equal(format.byKey("period_s", 5), "5 s");
+  assert.equal(format.byKey("ratio", 2.5), "2.5 ×");
+  assert.equal(format.byKey("p_value", null), "–");
+  assert.equal(format.label("mean_1s_bytes_per_s"), "1 s sampling");
+  assert.equal(format.label("read_p99_during_us"), "read p99 during");
+  assert.equal(format.label("bytes"), "bytes");
+  assert.equal(format.label("peak_iops"), "peak IOPS");
+});
+
+test("zooming stays within the recording and above the finest slots", () => {
+  const bounds = { from: 0, to: 100 };
+  assert.deepEqual(clamp({ from: -5, to: 5 }, bounds, 1), { from: 0, to: 10 });
+  assert.deepEqual(clamp({ from: 95, to: 120 }, bounds, 1), { from: 75, to: 100 });
+  assert.deepEqual(clamp({ from: -50, to: 500 }, bounds, 1), bounds);
+  const tiny = clamp({ from: 50, to: 50.001 }, bounds, 0.01);
+  assert.ok(Math.abs(tiny.to - tiny.from - 0.01) < 1e-12);
+  assert.deepEqual(pan({ from: 10, to: 20 }, -0.2), { from: 8, to: 18 });
+  assert.deepEqual(scale({ from: 10, to: 20 }, 0.5), { from: 12.5, to: 17.5 });
+  assert.deepEqual(around(10, 12, 0.1), { from: 8.5, to: 13.5 });
+  assert.deepEqual(snap({ from: 0.1234, to: 0.2 }, 0.1), { from: 0.1, to: 0.2 });
+});
+
+function ramp(from: number, step: number, slots: number): Level {
+  const ones = packColumn(new Array(slots).fill(1));
+  return { from_ns: from * 1e9, step_ns: step * 1e9, to_ns: (from + step * slots) * 1e9, slots, cols: { r_ios: ones, r_mean: packColumn(new Array(slots).fill(toLogCode(100_000))) } };
+}
+
+test("the finest level that covers the view is drawn", () => {
+  const levels = [ramp(0, 1, 3600), ramp(100, 0.02, 3000), ramp(120, 0.001, 2000)].map((l) => new Slots(l));
+  const step = (from: number, to: number) => pick(levels, { from, to }, 4000)?.step;
+  assert.equal(step(0, 3600), 1);
+  assert.equal(step(100, 160), 0.02);
+  assert.equal(step(90, 130), 1);
+  assert.equal(step(120.2, 120.9), 0.001);
+  assert.equal(step(119, 123), 0.02);
+  assert.equal(pick([], { from: 0, to: 1 }, 4000), undefined);
+  assert.deepEqual(finerThan(levels, 1), [{ from: 100, to: 160 }]);
+  const fine = new Slots(ramp(0, 0.001, 8000));
+  assert.equal(pick([levels[0]!, fine], { from: 0, to: 8 }, 4000)?.step, 1, "too many slots for one view");
+});
+
+test("a view survives its address, nonsense is ignored", () => {
+  assert.equal(link.write({ from: 1.5, to: 2.25 }, false, "sd a&b"), "t=1.500-2.250&d=sd%20a%26b");
+  assert.deepEqual(link.read("#t=1.500-2.250&d=sd%20a%26b"), { range: { from: 1.5, to: 2.25 }, scope: "sd a&b" });
+  assert.equal(link.write({ from: 0, to: 9 }, true, undefined), "");
+  for (const bad of ["", "#", "#t=5-1", "#t=x-y", "#t=3"]) assert.equal(link.read(bad).range, null, bad);
+});
+
+test("peaks come from the finer slots within each slot", () => {
+  const coarse = new Slots({ from_ns: 0, step_ns: 4e9, to_ns: 2 * 4e9, slots: 2, cols: {} });
+  const fine = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 7e9, slots: 7, cols: { r_ios: packColumn([1, 9, 2, null, null, null, 3]) } });
+  assert.deepEqual([...peaks(coarse, fine, "r_ios", 0, 2)], [9, 3]);
+  assert.deepEqual([...peaks(coarse, fine, "w_ios", 0, 2)], [NaN, NaN]);
+});
+
+test("a last slot that is cut short has its true rate", () => {
+  const slots = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 2.25e9, slots: 3, cols: { r_ios: packColumn([4, 4, 4]), r_sec: packColumn([0, 0, 0]), busy: packColumn([0, 0, 900]) } });
+  const t = totals(slots, 0, 3);
+  assert.equal(t.seconds, 2.25);
+  assert.equal(t.peakIops, 16);
+  assert.equal(t.busyPercent, 10);
+});
+
+test("sums over a view are sums, means are weighted by I/Os", () => {
+  const slots = new Slots({
+    from_ns: 0, step_ns: 1e9, to_ns: 3e9, slots: 3,
+    cols: { r_ios: packColumn([1, 3, 0]), r_sec: packColumn([8, 24, 0]), r_mean: packColumn([toLogCode(1e6), toLogCode(2e6), null]), r_max: packColumn([toLogCode(1e6), toLogCode(9e6), null]), busy: packColumn([100, 300, 0]) },
+  });
+  const t = totals(slots, 0, 3);
+  assert.equal(t.reads, 4);
+  assert.equal(t.readBytes, 32 * 512);
+  assert.ok(Math.abs((t.readMeanUs ?? 0) - 1750) < 10);
+  assert.ok(Math.abs((t.busyPercent ?? 0) - 13.333) < 0.01);
+  assert.equal(t.writeMeanUs, null, "nothing was written: no mean");
+  assert.equal(t.inflightMean, null, "unknown is not zero");
+  assert.equal(totals(slots, 2, 3).readMeanUs, null);
+});
+
+test("heat maps unpack to their cells", () => {
+  const level = new Slots({ from_ns: 0, step_ns: 1e9, to_ns: 10e9, slots: 10, cols: {}, heat: { merge: 2, read: packList([1, 2, 60, 5, 3, 7, 3, 1, 61, 2]) } });
+  const grid = openHeat(level, "read");
+  assert.ok(grid);
+  assert.equal(grid.columns, 5);
+  assert.equal(grid.lowRow, 60);
+  assert.equal(grid.rows, 4);
+  assert.equal(grid.max, 7);
+  const at = (column: number, row: number) => grid.cells[(row - 60) * 5 + column];
+  assert.deepEqual([at(1, 60), at(1, 63), at(4, 61), at(0, 60)], [5, 7, 2, 0]);
+  assert.equal(openHeat(level, "write"), null);
+  assert.equal(heatRowUs(40), 1.024);
+});
+
+test("histograms give nearest-rank quantiles", () => {
+  const buckets = openBuckets(packList([80, 90, 8, 9, 16, 1]), 1);
+  assert.deepEqual(buckets, [[80, 90], [88, 9], [104, 1]]);
+  const us = (k: number) => 2 ** ((k + 0.5) / 8) / 1e3;
+  assert.equal(bucketQuantile(buckets, 0.5, 8), us(80));
+  assert.equal(bucketQuantile(buckets, 0.9, 8), us(80));
+  assert.equal(bucketQuantile(buckets, 0.91, 8), us(88));
+  assert.equal(bucketQuantile(buckets, 1, 8), us(104));
+  assert.equal(bucketQuantile([], 0.5, 8), null);
+});
+
+test("load points weigh by I/Os and leave thin windows out", () => {
+  const n = 600;
+  const level = new Slots({
+    from_ns: 0, step_ns: 1e9, to_ns: n * 1e9, slots: n,
+    cols: {
+      r_ios: packColumn(Array.from({ length: n }, (_, i) => (i % 2 ? 100 : 3))), w_ios: packColumn(new Array(n).fill(0)),
+      r_mean: packColumn(new Array(n).fill(toLogCode(200_000))), w_mean: packColumn(new Array(n).fill(null)), q_mean: packColumn(new Array(n).fill(toLogCode(2000))),
+    },
+  });
+  const points = loadPoints(level);
+  assert.equal(points.length, n / 2);
+  assert.ok(Math.abs(points[0]!.meanUs - 200) < 2);
+  assert.ok(Math.abs(points[0]!.inflight - 2) < 0.02);
+});
+
+test("tables sort with absent values last and filter by words", () => {
+  const rows = [{ n: 2, s: "Beta" }, { n: null, s: "gamma x" }, { n: 10, s: "alpha X" }];
+  const key = (r: { n: number | null }) => r.n;
+  assert.deepEqual(sorted(rows, key, true).map((r) => r.n), [10, 2, null]);
+  assert.deepEqual(sorted(rows, key, false).map((r) => r.n), [2, 10, null]);
+  const columns: Column<(typeof rows)[number]>[] = [{ title: "s", key: (r) => r.s, text: (r) => r.s }];
+  assert.deepEqual(filtered(rows, columns, "X alpha").map((r) => r.s), ["alpha X"]);
+  assert.equal(filtered(rows, columns, "  ").length, 3);
+});
+
+test("levels of a whole recording unpack", () => {
+  const scope = breathing(60).scopes[0]!;
+  const levels = openLevels(scope);
+  assert.ok(levels.length > 1);
+  for (const l of levels) assert.equal(l.column("r_ios")?.length, l.n);
+  assert.ok(levels[0]!.step > levels.at(-1)!.step);
+});
