@@ -2,8 +2,8 @@
 
 mod demo;
 mod doctor;
-mod import;
 mod files;
+mod import;
 pub mod iostat;
 mod lab;
 mod live;

@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use iolens_core::analysis::files::overhead::Part;
+use iolens_core::analysis::files::report::ClassTable;
 use iolens_core::analysis::files::{By, ClassReport, FilesReport, Group, SlowRequest};
 use iolens_core::model::RecordingMeta;
 
 use super::escape::terminal;
 use super::report_text::binary_size;
+
+/// Median and 95th percentile, where they are known.
+type Pair = (Option<f64>, Option<f64>);
 
 /// Rows of the tables by process, file or control group.
 const MOST_ROWS: usize = 30;
@@ -90,9 +94,7 @@ fn class(out: &mut String, c: &ClassReport) {
             out.push('\n');
         }
     };
-    let of = |f: &dyn Fn(&iolens_core::analysis::files::report::ClassTable) -> (Option<f64>, Option<f64>)| {
-        tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>()
-    };
+    let of = |f: &dyn Fn(&ClassTable) -> Pair| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
     let part = |p: Option<Part>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
     row("response time (open to last I/O)", of(&|t| (t.total_median_us, t.total_p95_us)));
