@@ -342,7 +342,7 @@ mod tests {
         let r = u.sample();
         assert_eq!((r.disks[0].in_flight, r.combined), (None, None));
         fs::write(root.path().join("proc/1/mountinfo"), "20 1 8:16 / / rw - ext4 /dev/sdb rw\n").unwrap();
-        assert_eq!(u.sample().disks[0].name, "sdb", "the path was looked up again");
+        assert_eq!(&*u.sample().disks[0].name, "sdb", "the path was looked up again");
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert!(u.sample().combined.is_some());
     }
