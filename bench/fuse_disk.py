@@ -43,6 +43,8 @@ def main():
     os.ftruncate(file, size)
     data = memoryview(mmap.mmap(file, size))
     fd = mount(point)
+    # A disk does not wait for a processor.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
     free_at = 0.0
 
     def serve(length):

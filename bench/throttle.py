@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -57,7 +58,7 @@ class Disk:
 
 def reader(disk, seconds):
     return subprocess.Popen(
-        ["fio", "--name=fg", f"--filename={disk.mount}/fg", "--size=64m", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync",
+        ["chrt", "-f", "40", "fio", "--name=fg", f"--filename={disk.mount}/fg", "--size=64m", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync",
          "--rate_iops=150", "--time_based", f"--runtime={seconds}", "--output-format=json", "--randrepeat=0"],
         stdout=subprocess.PIPE, text=True)
 
@@ -75,15 +76,17 @@ def forget(path):
 
 
 def copy(disk, prefix, seconds):
-    """(seconds that cp took or None, foreground p99, mean) with the foreground beside it."""
+    """(seconds that cp took, foreground p99 and mean in ms, whether the copy is whole) with the foreground beside it."""
     source, target = f"{disk.mount}/source", f"{disk.mount}/target"
     forget(source)
     begin = time.monotonic()
     cp = subprocess.Popen([*prefix, "sh", "-c", f"cp {source} {target} && sync -f {target}"])
-    fg = reader(disk, seconds)
-    p99, mean = p99_ms(fg)
-    cp.wait()
-    took = time.monotonic() - begin
+    ended = []
+    waiter = threading.Thread(target=lambda: (cp.wait(), ended.append(time.monotonic())))
+    waiter.start()
+    p99, mean = p99_ms(reader(disk, seconds))
+    waiter.join()
+    took = ended[0] - begin
     same = subprocess.run(["cmp", "-s", source, target]).returncode == 0
     os.unlink(target)
     return took, p99, mean, same
@@ -116,7 +119,9 @@ def main():
             changes = sum(x["mode"] != y["mode"] for x, y in zip(with_reader[10:], with_reader[11:]))
             print(f"beside a braked cp {' '.join(extra)}: p99 {p99:.2f} ms ({p99 / solo:.2f} times), mean {mean:.2f} ms; cp {took:.1f} s, "
                   f"whole {same}; busy after 10 samples {busy:.1f} % (target 70), {changes} changes of mode in {len(with_reader)} samples")
-            print("  duty: " + " ".join(f"{s['duty_percent']:.0f}" for s in steps))
+            # Utilisation, others' part of it, and the duty that was decided on it.
+            of = lambda v: "-" if v is None else f"{v:.0f}"
+            print("  busy/others/duty: " + " ".join(f"{of(s['busy_percent'])}/{of(s['foreground_percent'])}/{of(s['duty_percent'])}" for s in steps))
 
 
 main()

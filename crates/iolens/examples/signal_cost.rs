@@ -8,19 +8,20 @@ use std::time::Instant;
 
 use iolens::control::{Cadence, Utilisation};
 
-const ROUNDS: usize = 9;
+/// Short rounds, and many: on a busy machine most of them then pass without the scheduler taking the processor away.
+const ROUNDS: usize = 301;
+const CALLS: u32 = 100;
 
-/// Median over rounds of the mean time of `call` in nanoseconds.
-fn nanoseconds(calls: u32, mut call: impl FnMut()) -> f64 {
-    let mut rounds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let begin = Instant::now();
-            (0..calls).for_each(|_| call());
-            begin.elapsed().as_nanos() as f64 / f64::from(calls)
-        })
-        .collect();
-    rounds.sort_by(f64::total_cmp);
-    rounds[ROUNDS / 2]
+fn median(v: &mut [f64]) -> f64 {
+    v.sort_by(f64::total_cmp);
+    v[v.len() / 2]
+}
+
+/// Mean time of `call` in one round, in nanoseconds.
+fn round(mut call: impl FnMut()) -> f64 {
+    let begin = Instant::now();
+    (0..CALLS).for_each(|_| call());
+    begin.elapsed().as_nanos() as f64 / f64::from(CALLS)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,17 +36,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Taken in turns, so that a busy machine slows both alike.
     let (mut bare, mut refresh) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        bare.push(nanoseconds(2000, || {
+        bare.push(round(|| {
             for f in &files {
                 black_box(f.read_at(&mut buffer, 0).is_ok());
             }
         }));
-        refresh.push(nanoseconds(2000, || drop(black_box(signal.sample()))));
+        refresh.push(round(|| drop(black_box(signal.sample()))));
     }
-    let median = |v: &mut Vec<f64>| {
-        v.sort_by(f64::total_cmp);
-        v[v.len() / 2]
-    };
     let (bare, refresh) = (median(&mut bare), median(&mut refresh));
     // As it is used: with other work in between, so that neither finds its memory in the processor's caches.
     let (mut cold_bare, mut cold_refresh) = (Vec::new(), Vec::new());
@@ -66,9 +63,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (cold_bare, cold_refresh) = (median(&mut cold_bare), median(&mut cold_refresh));
     let hour = std::time::Duration::from_secs(3600);
     let cached = signal.cached(Cadence { idle: hour, busy: hour });
-    let fresh = nanoseconds(2_000_000, || {
-        black_box(cached.percent());
-    });
+    let mut fresh: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            round(|| {
+                black_box(cached.percent());
+            })
+        })
+        .collect();
+    let fresh = median(&mut fresh);
     println!("disks under {path}: {}", files.len());
     println!("fresh cached reading: {fresh:.1} ns (limit 50)");
     println!("in a tight loop: bare reads {bare:.0} ns, refresh {refresh:.0} ns: {:.2} times", refresh / bare);

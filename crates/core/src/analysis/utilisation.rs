@@ -116,7 +116,8 @@ impl Estimator {
             .flatten()
             .reduce(|a, b| a.saturating_add(b));
         let known = delta.state == State::Known && span_s >= jiffy_s;
-        let Some(ticks) = delta.rates().util_percent.filter(|_| known) else {
+        // The same as `delta.rates().util_percent`, without the thirty others: this runs at every refresh.
+        let Some(ticks) = delta.io_ticks_ms.filter(|_| known).map(|ms| ms as f64 / span_s / 10.0) else {
             return Busy { busy_percent: None, io_ticks_percent: None, sigma_pp: None, method: Method::IoTicks, ios };
         };
         let load = Load::of(delta, ios, span_s);
