@@ -100,9 +100,12 @@ static __always_inline void lose(u32 kind)
 
 /* ---- the table of requests ---- */
 
+/* Two rounds: files come from slabs all over memory, and their addresses have structure in all but the lowest bits. */
 static __always_inline u32 set_of(u64 key)
 {
-	return ((key >> 4) * 0x9E3779B97F4A7C15ull) >> (set_shift & 63);
+	key = (key >> 4) * 0x9E3779B97F4A7C15ull;
+	key = (key ^ key >> 32) * 0xD6E8FEB86659FD93ull;
+	return key >> (set_shift & 63);
 }
 
 struct found {

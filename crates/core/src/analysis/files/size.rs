@@ -130,7 +130,9 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     });
     let (best, block_bytes) = candidates.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (overhead_us, io_us) = costs(&sorted, block_bytes)?;
-    (best < line).then_some(Steps { block_bytes, io_us, overhead_us, bic_gain: line - best })
+    // Costs below zero are a fit of something else.
+    let sane = io_us > 0.0 && overhead_us >= 0.0;
+    (best < line && sane).then_some(Steps { block_bytes, io_us, overhead_us, bic_gain: line - best })
 }
 
 fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
