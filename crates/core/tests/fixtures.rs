@@ -56,7 +56,7 @@ fn observations() -> Vec<Observation> {
         Observation::Lost(_) => 0,
         Observation::Mark(_) => 1,
         Observation::Counters(_) => 2,
-        Observation::Io(_) => 3,
+        Observation::Io(_) | Observation::Request(_) => 3,
     };
     all.sort_by_key(|o| (o.at_ns(), rank(o)));
     all

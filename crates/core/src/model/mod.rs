@@ -10,6 +10,7 @@ mod io;
 mod loss;
 mod rates;
 mod recording;
+mod request;
 
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use device::{DevId, Device, DeviceKind};
@@ -18,6 +19,7 @@ pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
 pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
+pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;
@@ -42,6 +44,8 @@ pub enum Observation {
     Counters(CounterSample),
     /// One completed block I/O.
     Io(Io),
+    /// One file-level request that is over.
+    Request(Box<Request>),
     /// I/Os that happened and could not be recorded, or only in part.
     Lost(Lost),
     /// A remark on the time line.
@@ -54,6 +58,7 @@ impl Observation {
         match self {
             Self::Counters(c) => c.at_ns,
             Self::Io(io) => io.done_ns,
+            Self::Request(r) => r.end_ns,
             Self::Lost(l) => l.to_ns,
             Self::Mark(m) => m.at_ns,
         }

@@ -8,7 +8,6 @@ mod lab;
 mod live;
 pub mod record;
 mod report;
-pub mod report_html;
 mod report_rates;
 mod source;
 mod throttle;

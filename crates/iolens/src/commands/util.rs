@@ -101,7 +101,7 @@ fn disk_view(d: &DiskReading) -> DiskView {
     let rates = d.delta.map(|delta| delta.rates());
     let bytes = |kib: Option<f64>| kib.map(|k| k * 1024.0);
     DiskView {
-        name: d.name.clone(),
+        name: d.name.to_string(),
         id: d.id,
         busy: d.busy,
         rates: [

@@ -129,7 +129,7 @@ impl Cached {
         shared.percent.store(percent.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
         shared.read_at_ns.store(now, Ordering::Relaxed);
         shared.fresh_until_ns.store(now + next, Ordering::Relaxed);
-        if signal.resolve_due() {
+        if signal.resolve_due(reading.at_ns) {
             self.look_up(signal.place());
         }
     }

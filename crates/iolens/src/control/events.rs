@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use iolens_core::analysis::utilisation::BusyUnion;
 use iolens_core::model::{DevId, Histogram, Io, LossReason, Origin};
 use iolens_observe::counters::monotonic_ns;
-use iolens_observe::topology::MountPath;
+use iolens_observe::topology::{Disk, MountPath};
 use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
 
 /// How often the kernel's ring is emptied.
@@ -165,7 +165,7 @@ impl Events {
             devices: Some(devices.clone()),
             ring_bytes: RING_BYTES,
             attribution: attributed,
-            bio_based: true,
+            bio_based: stacks.iter().flat_map(|s| &s.disks).any(is_bio_based),
             ..TracerOptions::default()
         })?;
         let now = monotonic_ns();
@@ -253,6 +253,11 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
 
 fn unions(from_ns: i64) -> DiskUnions {
     DiskUnions { all: BusyUnion::new(from_ns), foreign: BusyUnion::new(from_ns), ios: 0 }
+}
+
+/// A blk-mq disk has the directory `mq`; zram and the like take bios only, and need probes that cost the others too.
+fn is_bio_based(disk: &Disk) -> bool {
+    disk.stats.first().and_then(|s| s.parent()).is_some_and(|dir| !dir.join("mq").is_dir())
 }
 
 /// Whether an I/O at the bottom still shows who wanted it at the top.

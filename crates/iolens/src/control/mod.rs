@@ -3,10 +3,10 @@
 //! [`Utilisation`] reads it, [`Cached`] keeps a reading that costs nanoseconds, [`Controller`] decides, and the actuators
 //! act. A server can use each of them alone:
 //!
-//! ```no_run
+//! ```
 //! use iolens::control::{Cadence, Controller, Limits, Observed, Utilisation};
 //!
-//! let signal = Utilisation::of_path("/data")?.cached(Cadence::default());
+//! let signal = Utilisation::of_path("/")?.cached(Cadence::default());
 //! let mut brake = Controller::new(Limits::DEFAULT)?;
 //! let begin = std::time::Instant::now();
 //! let duty = brake.decide(&Observed {

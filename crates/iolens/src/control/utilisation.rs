@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use iolens_core::analysis::io_ticks::Regime;
 use iolens_core::analysis::rates::{Delta, iostat};
@@ -49,7 +50,7 @@ impl std::error::Error for SignalError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskReading {
     /// Kernel name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Device number.
     pub id: DevId,
     /// How busy it was.
@@ -76,6 +77,7 @@ pub struct Reading {
 #[derive(Debug)]
 struct DiskReader {
     disk: Disk,
+    name: Arc<str>,
     files: Vec<KernelFile>,
     iostats: Option<bool>,
     before: Option<CounterSample>,
@@ -91,18 +93,18 @@ impl DiskReader {
             .and_then(|s| s.parent())
             .and_then(|dir| fs::read_to_string(dir.join("queue/iostats")).ok());
         let mut reader = DiskReader {
+            name: disk.name.as_str().into(),
             disk,
             files,
             iostats: iostats.map(|s| s.trim() != "0"),
             before: None,
             looks: Looks::default(),
         };
-        reader.before = reader.read(buffer);
+        reader.before = reader.read(monotonic_ns(), buffer);
         reader
     }
 
-    fn read(&mut self, buffer: &mut Vec<u8>) -> Option<CounterSample> {
-        let at_ns = monotonic_ns();
+    fn read(&mut self, at_ns: i64, buffer: &mut Vec<u8>) -> Option<CounterSample> {
         let mut counters: Option<DiskCounters> = None;
         for file in &mut self.files {
             let one = parse_stat(file.read(buffer).ok()?).counters;
@@ -114,15 +116,15 @@ impl DiskReader {
         counters.map(|counters| CounterSample { at_ns, dev: self.disk.id, counters })
     }
 
-    fn sample(&mut self, estimator: Estimator, buffer: &mut Vec<u8>) -> DiskReading {
-        let now = self.read(buffer);
+    fn sample(&mut self, at_ns: i64, estimator: Estimator, buffer: &mut Vec<u8>) -> DiskReading {
+        let now = self.read(at_ns, buffer);
         let delta =
             self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
         let unknown = || Delta::unknown(iolens_core::analysis::rates::State::Restarted, 0);
         let busy = estimator.busy_with_looks(&delta.unwrap_or_else(unknown), std::mem::take(&mut self.looks));
         let in_flight = now.map(|n| n.counters.in_flight);
         self.before = now;
-        DiskReading { name: self.disk.name.clone(), id: self.disk.id, busy, delta, in_flight }
+        DiskReading { name: Arc::clone(&self.name), id: self.disk.id, busy, delta, in_flight }
     }
 }
 
@@ -204,15 +206,18 @@ impl Utilisation {
 
     /// Utilisation since the last call (or since this was made). Reads one small file of sysfs per disk.
     pub fn sample(&mut self) -> Reading {
-        if self.resolve_inline && self.resolve_due() {
+        // One look at the clock for all disks: reading one of them takes a microsecond, and the counters are in
+        // milliseconds.
+        let mut now = monotonic_ns();
+        if self.resolve_inline && self.resolve_due(now) {
             self.resolve();
+            now = monotonic_ns();
         }
         let (estimator, buffer) = (self.estimator, &mut self.buffer);
-        let disks: Vec<DiskReading> = self.readers.iter_mut().map(|r| r.sample(estimator, buffer)).collect();
+        let disks: Vec<DiskReading> = self.readers.iter_mut().map(|r| r.sample(now, estimator, buffer)).collect();
         if disks.iter().any(|d| d.in_flight.is_none()) {
             self.resolved_ns = i64::MIN;
         }
-        let now = monotonic_ns();
         let span_ns = now - std::mem::replace(&mut self.at_ns, now);
         let busy: Vec<Option<f64>> = disks.iter().map(|d| d.busy.busy_percent).collect();
         Reading { at_ns: now, span_ns, combined: combine(&busy, None), disks }
@@ -223,7 +228,7 @@ impl Utilisation {
     /// then rest on these looks instead.
     pub fn look(&mut self) {
         for reader in &mut self.readers {
-            if let Some(now) = reader.read(&mut self.buffer) {
+            if let Some(now) = reader.read(monotonic_ns(), &mut self.buffer) {
                 reader.looks.look(now.counters.in_flight);
             }
         }
@@ -235,8 +240,7 @@ impl Utilisation {
     }
 
     /// Whether mounts have changed, a disk has gone, or it has been long since anybody looked.
-    pub(super) fn resolve_due(&mut self) -> bool {
-        let now = monotonic_ns();
+    pub(super) fn resolve_due(&mut self, now: i64) -> bool {
         if self.resolved_ns == i64::MIN || now - self.resolved_ns >= RESOLVE_NS {
             return true;
         }

@@ -236,3 +236,83 @@ fn disk_json(d: &DiskView) -> Value {
         "in_flight": d.in_flight,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::utilisation::{Method, combine};
+
+    fn disk(name: &str, minor: u32, percent: Option<f64>) -> DiskView {
+        let busy = Busy {
+            busy_percent: percent,
+            io_ticks_percent: percent,
+            sigma_pp: None,
+            method: Method::IoTicks,
+            ios: Some(7),
+        };
+        let rates = [Some(10.0), None, Some(1048576.0), None, Some(0.5)];
+        DiskView { name: name.into(), id: DevId::new(8, minor), busy, rates, in_flight: percent.map(|_| 2) }
+    }
+
+    fn layer(name: &str, kind: &str, label: Option<&str>, below: Vec<LayerView>) -> LayerView {
+        LayerView { name: name.into(), kind: kind.into(), label: label.map(str::to_owned), below }
+    }
+
+    /// Two paths that share sda, one of them a mirror; and one without a disk.
+    fn view() -> View {
+        let leg = |n: &str| layer(n, "disk", None, vec![]);
+        let path = |path: &str, layers, disks: Vec<DiskView>, no_disk: Option<&str>| PathView {
+            path: path.into(),
+            mount: Some([path.into(), "ext4".into(), "/dev/x\u{1b}[31m".into()]),
+            no_disk: no_disk.map(str::to_owned),
+            layers,
+            combined: combine(&disks.iter().map(|d| d.busy.busy_percent).collect::<Vec<_>>(), None),
+            disks,
+        };
+        let mirror = layer("md0", "raid1", Some("home"), vec![leg("sda"), leg("sdb")]);
+        View {
+            source: "counters",
+            remarks: vec!["no events: not allowed".into()],
+            estimator: Some(("sampled".into(), "about it")),
+            unix_s: 1.0,
+            interval_s: 1.0,
+            paths: vec![
+                path("/data", vec![mirror], vec![disk("sda", 0, Some(50.0)), disk("sdb", 16, Some(20.0))], None),
+                path("/logs", vec![leg("sda")], vec![disk("sda", 0, Some(50.0))], None),
+                path("/tmp", vec![], vec![], Some("tmpfs has no block device under it")),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_tree_shows_who_shares_and_lets_no_name_colour_the_screen() {
+        let text = text(&view());
+        assert!(text.contains("mean 35.0 %, max 50.0 %, any disk busy 60.0 % (50.0 to 70.0)"), "{text}");
+        assert!(text.contains("   ├─ sda (disk)  50.0 % busy, 10 r/s, - w/s, 1.0 + - MiB/s, await 0.50 ms, 2 in flight; shared with /logs\n"), "{text}");
+        assert!(text.contains("   └─ sdb (disk)  20.0 % busy") && text.contains("└─ md0 home (raid1)\n"), "{text}");
+        assert!(text.contains("-: tmpfs has no block device under it"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn json_says_null_for_what_is_not_known() {
+        let mut v = view();
+        v.paths[1].disks[0] = disk("sda", 0, None);
+        v.paths[1].combined = None;
+        let text = json(&v);
+        assert_eq!(text.lines().count(), 1);
+        let doc: Value = serde_json::from_str(&text).expect("JSON");
+        let unknown = &doc["paths"][1];
+        assert!(
+            unknown["max_percent"].is_null()
+                && unknown["disks"][0]["busy_percent"].is_null()
+                && unknown["disks"][0]["method"].is_null()
+        );
+        assert!(doc["paths"][2]["any_percent"].is_null());
+        assert_eq!(doc["shared_disks"], json!([{"name": "sda", "paths": ["/data", "/logs"]}]));
+        assert_eq!(
+            (&doc["paths"][0]["any_low_percent"], &doc["paths"][0]["any_high_percent"]),
+            (&json!(50.0), &json!(70.0))
+        );
+    }
+}
