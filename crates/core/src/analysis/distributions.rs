@@ -160,7 +160,10 @@ pub fn studentized_range_above(q: f64, groups: usize, df: f64) -> f64 {
     let ln_front = df / 2.0 * df.ln() - ln_gamma(df / 2.0) - (df / 2.0 - 1.0) * 2f64.ln();
     let density = |s: f64| (ln_front + (df - 1.0) * s.ln() - df * s * s / 2.0).exp();
     let reach = 12.0 / df.sqrt();
-    let above = integrate((1.0 - reach).max(0.0), 1.0 + reach, 6, |s| density(s) * range_above(q * s, k));
+    let (low, high) = ((1.0 - reach).max(0.0), 1.0 + reach);
+    // Beyond a range of 14 deviations nothing is left; with few degrees of freedom all happens at small s.
+    let high = high.min(14.0 / q).max(low);
+    let above = integrate(low, high, 8, |s| density(s) * range_above(q * s, k));
     above.clamp(0.0, 1.0)
 }
 
@@ -214,6 +217,7 @@ mod tests {
         ] {
             near(studentized_range_critical(alpha, groups, df), q, 2e-4);
         }
+        near(studentized_range_critical(0.05, 5, 1.0), 37.081_5, 1e-5);
         // With two groups it is t, times sqrt(2).
         near(studentized_range_above(2.0 * 2f64.sqrt(), 2, 9.0), t_both_sides(2.0, 9.0), 1e-8);
     }

@@ -238,7 +238,9 @@ fn finish(
     }
     out.kinds.append(&mut kinds);
     out.observations.sort_by_key(Observation::at_ns);
-    out.rates.sort_by_key(|r| (r.to_ns, r.dev));
+    if !out.rates.is_sorted_by_key(|r| (r.to_ns, r.dev)) {
+        out.rates.sort_by_key(|r| (r.to_ns, r.dev));
+    }
     out.cpu.sort_by_key(|c| c.to_ns);
     // Windows are half-open: the last completion must lie before the end.
     let last = out.observations.last().map(|o| o.at_ns().saturating_add(1));
@@ -292,7 +294,12 @@ fn collect(out: &mut Imported, log: Log) {
     }
     out.observations.extend(log.ios.into_iter().map(Observation::Io));
     out.observations.extend(log.marks.into_iter().map(Observation::Mark));
-    out.rates.extend(log.rates);
+    // Rows of tables are large and many: the first log's are taken as they are instead of being copied.
+    if out.rates.is_empty() {
+        out.rates = log.rates;
+    } else {
+        out.rates.extend(log.rates);
+    }
     out.cpu.extend(log.cpu);
     out.meta.host = out.meta.host.take().or(log.host);
     out.meta.kernel = out.meta.kernel.take().or(log.kernel);

@@ -50,11 +50,13 @@ fn columns(line: &[u8]) -> Option<Vec<Column>> {
 
 /// Reads all tables of a file; a new heading begins a new one.
 pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
-    let mut table: Vec<IntervalRates> = Vec::new();
+    // Where the rows of the table at hand begin.
+    let mut table = log.rates.len();
     let mut heading: Option<Vec<Column>> = None;
     for line in Lines::new(bytes) {
         if let Some(columns) = columns(line.bytes) {
-            close(log, &mut table);
+            close(log, table);
+            table = log.rates.len();
             heading = Some(columns);
             continue;
         }
@@ -62,13 +64,13 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
         let cells = cells(line.bytes);
         let cut = !line.complete && cells.len() < columns.len();
         match row(columns, &cells) {
-            Some(r) if !cut => table.push(r),
+            Some(r) if !cut => log.rates.push(r),
             // Prose around published tables: no cell of it is a number.
             None if cells.first().is_none_or(|c| number(c).is_none()) => {}
             _ => log.damaged(line.number, "the cells do not fit the heading"),
         }
     }
-    close(log, &mut table);
+    close(log, table);
     log.limit("source prints sums over its devices: no single device, no single I/O, no percentiles");
 }
 
@@ -95,12 +97,13 @@ fn row(columns: &[Column], cells: &[&[u8]]) -> Option<IntervalRates> {
 }
 
 /// Gives the rows of a table their beginnings (the time column labels ends) and a pseudo-device named by the interval.
-fn close(log: &mut Log, table: &mut Vec<IntervalRates>) {
-    if table.is_empty() {
+fn close(log: &mut Log, begin: usize) {
+    let rows = &log.rates[begin..];
+    if rows.is_empty() {
         return;
     }
     let mut gaps: Vec<i64> =
-        table.windows(2).map(|w| w[1].to_ns.saturating_sub(w[0].to_ns)).filter(|d| *d > 0).collect();
+        rows.windows(2).map(|w| w[1].to_ns.saturating_sub(w[0].to_ns)).filter(|d| *d > 0).collect();
     gaps.sort_unstable();
     let told = log.options.interval_ns.or_else(|| gaps.get(gaps.len() / 2).copied());
     if told.is_none() {
@@ -108,10 +111,9 @@ fn close(log: &mut Log, table: &mut Vec<IntervalRates>) {
     }
     let step = told.unwrap_or(1_000_000_000);
     let dev = log.devices.aggregate(&format!("all every {} s", step as f64 / 1e9));
-    for mut r in table.drain(..) {
+    for r in &mut log.rates[begin..] {
         r.from_ns = r.to_ns.saturating_sub(step);
         r.dev = dev;
-        log.rates.push(r);
     }
 }
 
