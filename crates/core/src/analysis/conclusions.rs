@@ -10,7 +10,7 @@ use super::io_ticks;
 use super::periodicity;
 use super::starvation::{self, Starvation};
 use super::window::Window;
-use crate::model::Class;
+use crate::model::{Class, Origin};
 
 /// Microbursts of one stream that are worth a finding of their own.
 const TOLD_BURSTS: usize = 3;
@@ -51,11 +51,10 @@ fn name_of(actor: Option<Actor>, path_of: PathOf) -> Option<String> {
     let actor = actor?;
     let role = actor.comm.and_then(|c| kernel_writer(&c.to_text()));
     let path = actor.file.and_then(|(dev, ino)| path_of(dev, ino));
-    let who = match &path {
-        // The path says it better than an inode number.
-        Some(_) => Actor { file: None, ..actor }.describe(),
-        None => actor.describe(),
-    };
+    // The path says it better than an inode number, and the role better than the origin.
+    let file = actor.file.filter(|_| path.is_none());
+    let origin = if role.is_some() { Origin::Direct } else { actor.origin };
+    let who = Actor { file, origin, ..actor }.describe();
     let mut text = role.map_or_else(String::new, |r| format!("{r}, "));
     text += &who.unwrap_or_default();
     if let Some(path) = path {
@@ -376,7 +375,7 @@ fn util_disagrees(detail: &DeviceDetail, window: Window) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Comm, Origin};
+    use crate::model::Comm;
 
     #[test]
     fn kernel_threads_are_named_by_what_they_do() {
@@ -386,6 +385,8 @@ mod tests {
         let named = |_: i32, ino: i64| (ino == 12).then(|| "/srv/db".to_owned());
         let name = |a| name_of(Some(a), &nameless);
         assert_eq!(name(actor(b"jbd2/loop1-8", None)).as_deref(), Some("ext4's journal, jbd2/loop1-8 (process 9)"));
+        let flusher = Actor { origin: Origin::Writeback, ..actor(b"kworker/u8:2", None) };
+        assert_eq!(name(flusher).as_deref(), Some("the kernel's write-back, kworker/u8:2 (process 9)"));
         assert_eq!(name(actor(b"fio", None)).as_deref(), Some("fio (process 9)"));
         assert_eq!(name(actor(b"mdadm", None)).as_deref(), Some("mdadm (process 9)"));
         assert_eq!(name_of(Some(actor(b"dd", Some((1, 12)))), &named).as_deref(), Some("dd (process 9) to /srv/db"));

@@ -175,7 +175,8 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let bytes =
         d.bytes.or_else(|| a.block_bytes.filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m)).map(|b| b * d.ios));
     if let Some(bytes) = bytes {
-        out.push(identity("I4", side, "device bytes = application bytes", bytes, a.bytes, count * per_io));
+        let text = "device bytes (less those of others and of metadata) = application bytes";
+        out.push(identity("I4", side, text, bytes, a.bytes, count * per_io));
     }
     if let (Some(bs), Some(max)) = (a.block_bytes, r.max_request_bytes) {
         let pieces = (bs / max).ceil().max(1.0);

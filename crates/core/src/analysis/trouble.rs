@@ -216,7 +216,11 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
         LossReason::Corrupt => (sum.ios, "because a block of the recording is damaged"),
         LossReason::Unseen => (sum.ios, "because the kernel did not show their completion"),
         LossReason::Import => (sum.ios, "because the imported log is cut or damaged"),
-        LossReason::Retention | LossReason::Censored => return None,
+        LossReason::Retention
+        | LossReason::Censored
+        | LossReason::RequestRingFull
+        | LossReason::RequestTableFull
+        | LossReason::RequestUnwritten => return None,
     };
     let share = (!sum.unknown).then(|| 100.0 * count as f64 / (count + ios).max(1) as f64);
     let many = share.is_none_or(|s| s > 1.0);

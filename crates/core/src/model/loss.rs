@@ -24,11 +24,17 @@ pub enum LossReason {
     Import,
     /// The kernel did not show its completion to the tracer; noticed when its place was used again.
     Unseen,
+    /// The ring of file-level requests was full: [`Lost::ios`] counts requests.
+    RequestRingFull,
+    /// Too many files were open for the tracer's tables: [`Lost::ios`] counts requests.
+    RequestTableFull,
+    /// The writer's queue or its disk was full: [`Lost::ios`] counts requests.
+    RequestUnwritten,
 }
 
 impl LossReason {
     /// All reasons; the position is the number stored in recordings.
-    pub const ALL: [LossReason; 9] = [
+    pub const ALL: [LossReason; 12] = [
         LossReason::RingFull,
         LossReason::SlotClash,
         LossReason::WriterBusy,
@@ -38,6 +44,9 @@ impl LossReason {
         LossReason::Censored,
         LossReason::Import,
         LossReason::Unseen,
+        LossReason::RequestRingFull,
+        LossReason::RequestTableFull,
+        LossReason::RequestUnwritten,
     ];
 
     /// Name, as in JSON and in recordings.
@@ -52,6 +61,9 @@ impl LossReason {
             LossReason::Censored => "censored",
             LossReason::Import => "import",
             LossReason::Unseen => "unseen",
+            LossReason::RequestRingFull => "request-ring-full",
+            LossReason::RequestTableFull => "request-table-full",
+            LossReason::RequestUnwritten => "request-unwritten",
         }
     }
 
@@ -60,9 +72,14 @@ impl LossReason {
         Self::ALL.into_iter().find(|r| r.name() == name)
     }
 
-    /// Whether these I/Os belong to what the recording claims to hold and are missing from it.
+    /// Whether block I/Os that belong to what the recording claims to hold are missing from it.
     pub fn is_loss(self) -> bool {
-        !matches!(self, LossReason::Censored | LossReason::Retention)
+        !matches!(self, LossReason::Censored | LossReason::Retention) && !self.is_of_requests()
+    }
+
+    /// Whether it is file-level requests that are missing, not block I/Os.
+    pub fn is_of_requests(self) -> bool {
+        matches!(self, LossReason::RequestRingFull | LossReason::RequestTableFull | LossReason::RequestUnwritten)
     }
 }
 
@@ -79,7 +96,7 @@ pub struct Lost {
     pub class: Option<Class>,
     /// Why.
     pub reason: LossReason,
-    /// How many I/Os; `None` if not even that is known (a damaged block).
+    /// How many I/Os (requests, if [`LossReason::is_of_requests`]); `None` if not even that is known (a damaged block).
     pub ios: Option<i64>,
     /// How many bytes they moved, if known.
     pub bytes: Option<i64>,

@@ -8,16 +8,20 @@ mod device;
 mod histogram;
 mod io;
 mod loss;
+mod name;
 mod rates;
 mod recording;
+mod request;
 
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use device::{DevId, Device, DeviceKind};
 pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
+pub use name::{Name, Named};
 pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
+pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;
@@ -42,10 +46,14 @@ pub enum Observation {
     Counters(CounterSample),
     /// One completed block I/O.
     Io(Io),
+    /// One file-level request that is over.
+    Request(Box<Request>),
     /// I/Os that happened and could not be recorded, or only in part.
     Lost(Lost),
     /// A remark on the time line.
     Mark(Mark),
+    /// What a file or a control group is called.
+    Name(Name),
 }
 
 impl Observation {
@@ -54,8 +62,10 @@ impl Observation {
         match self {
             Self::Counters(c) => c.at_ns,
             Self::Io(io) => io.done_ns,
+            Self::Request(r) => r.end_ns,
             Self::Lost(l) => l.to_ns,
             Self::Mark(m) => m.at_ns,
+            Self::Name(n) => n.at_ns,
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct TableReader<R> {
     waiting: VecDeque<Block>,
     open: Vec<(Block, Cursor<R>)>,
     range: Range<i64>,
-    wanted: u32,
+    wanted: u64,
     damage: Vec<Lost>,
     warnings: Vec<String>,
     failed: bool,
@@ -26,7 +26,7 @@ pub(crate) struct TableReader<R> {
 
 impl<R: Row> TableReader<R> {
     /// `wanted` has a bit for every optional column that is to be decoded.
-    pub fn new(blocks: &[Block], range: Range<i64>, wanted: u32) -> TableReader<R> {
+    pub fn new(blocks: &[Block], range: Range<i64>, wanted: u64) -> TableReader<R> {
         let mut waiting: Vec<Block> =
             blocks.iter().filter(|b| b.max >= range.start && b.min < range.end).cloned().collect();
         waiting.sort_by_key(|b| b.min);

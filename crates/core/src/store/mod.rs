@@ -6,7 +6,7 @@
 //! NAME.iolens/
 //!   meta.json, meta.json.bak    what is said once; each with a checksum
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
-//!   counters/ lost/ marks/      the other tables, in the same way
+//!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
 //!   rates/ cpu/                 rows of imported tables, if any
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
@@ -31,6 +31,7 @@ mod parquet_write;
 mod rates;
 mod reader;
 mod repeats;
+mod request_row;
 mod retention;
 mod row;
 mod schema;
@@ -45,6 +46,6 @@ mod writer;
 
 pub use error::StoreError;
 pub use rates::{read_cpu, read_rates, write_rates};
-pub use reader::{CounterReader, IoColumns, IoReader, Recording};
+pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
 pub use stream::Observations;
 pub use writer::{RecordingSummary, RecordingWriter, WriterOptions, WriterStatus};

@@ -17,7 +17,7 @@ use super::schema::Table;
 use super::segment;
 use super::stream::Observations;
 use super::wal::{self, NewerWal, WalContents};
-use crate::model::{CounterSample, Io, LossReason, Lost, Mark, RecordingMeta};
+use crate::model::{CounterSample, Io, LossReason, Lost, Mark, Name, RecordingMeta, Request};
 
 /// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
 /// operation, bytes and device time are always there.
@@ -69,7 +69,7 @@ impl BitOr for IoColumns {
 pub struct Recording {
     path: PathBuf,
     meta: RecordingMeta,
-    blocks: [Vec<Block>; 4],
+    blocks: [Vec<Block>; Table::COUNT],
     end_ns: i64,
     disk_bytes: u64,
     /// What was recorded as lost, and the blocks that were found damaged on opening; by their ends.
@@ -88,7 +88,7 @@ impl Recording {
         opening.warnings.extend(warning);
         // Logs first: a segment that is closed in between is then found twice, never not at all.
         let mut logs = opening.read_logs()?;
-        let mut blocks: [Vec<Block>; 4] = Default::default();
+        let mut blocks: [Vec<Block>; Table::COUNT] = Default::default();
         for table in Table::ALL {
             blocks[table as usize - 1] = opening.read_table(table, logs.remove(&table).unwrap_or_default())?;
         }
@@ -143,13 +143,28 @@ impl Recording {
 
     /// The I/Os that completed in `range` (nanoseconds since the start, half-open), in order of completion.
     pub fn ios(&self, range: Range<i64>, columns: IoColumns) -> IoReader {
-        IoReader(TableReader::new(self.blocks(Table::Io), range, columns.0))
+        IoReader(TableReader::new(self.blocks(Table::Io), range, columns.0.into()))
     }
 
     /// The counter samples taken in `range`, in order. Samples equal to the device's previous one are left out, but
     /// for the last before a change.
     pub fn counters(&self, range: Range<i64>) -> CounterReader {
-        CounterReader(TableReader::new(self.blocks(Table::Counters), range, u32::MAX))
+        CounterReader(TableReader::new(self.blocks(Table::Counters), range, u64::MAX))
+    }
+
+    /// The file-level requests that ended in `range`, in order of their ends.
+    pub fn requests(&self, range: Range<i64>) -> RequestReader {
+        RequestReader(TableReader::new(self.blocks(Table::Requests), range, u64::MAX))
+    }
+
+    /// The names told in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
+    pub fn names(&self, range: Range<i64>) -> NameReader {
+        NameReader(TableReader::new(self.blocks(Table::Names), range, u64::MAX))
+    }
+
+    /// Rows of the `requests` table.
+    pub fn requests_stored(&self) -> u64 {
+        self.blocks(Table::Requests).iter().map(|b| b.rows as u64).sum()
     }
 
     /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
@@ -168,7 +183,9 @@ impl Recording {
     pub fn observations(&self, range: Range<i64>) -> Observations {
         let ios = self.ios(range.clone(), IoColumns::ALL);
         let (lost, marks) = (self.lost(range.clone()), self.marks(range.clone()));
-        Observations::new(ios, self.counters(range), lost, marks)
+        let requests = self.requests(range.clone());
+        let names = self.names(range.clone());
+        Observations::new(ios, self.counters(range), requests, names, lost, marks)
     }
 }
 
@@ -213,6 +230,42 @@ impl Iterator for CounterReader {
     }
 }
 
+/// Batches of file-level requests in order of their ends. Damaged blocks are left out, and told in words.
+pub struct RequestReader(TableReader<Request>);
+
+impl RequestReader {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for RequestReader {
+    type Item = Result<Vec<Request>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// Batches of names in order of time. Damaged blocks are left out, and told in words.
+pub struct NameReader(TableReader<Name>);
+
+impl NameReader {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for NameReader {
+    type Item = Result<Vec<Name>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
 pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {
     Lost { from_ns, to_ns, dev: None, class: None, reason, ios, bytes: None, merges: None }
 }
@@ -243,7 +296,7 @@ impl Opening<'_> {
 
     /// All rows of a small table; damage in it is noted.
     fn read_all<R: Row>(&mut self, blocks: &[Block]) -> Result<Vec<R>, StoreError> {
-        let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u32::MAX);
+        let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u64::MAX);
         let mut rows = Vec::new();
         for batch in &mut reader {
             rows.extend(batch?);
@@ -337,7 +390,8 @@ impl Opening<'_> {
         match table {
             Table::Io => self.damage.push(lost_block(from, to, rows, LossReason::Corrupt)),
             Table::Lost => self.damage.push(lost_block(from, to, None, LossReason::Corrupt)),
-            Table::Counters | Table::Marks => {}
+            // How many requests a block held says nothing of block I/Os.
+            Table::Counters | Table::Marks | Table::Requests | Table::Names => {}
         }
     }
 }

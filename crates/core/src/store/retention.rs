@@ -49,7 +49,7 @@ impl Limits {
 #[derive(Debug)]
 pub(crate) struct Shelf {
     keep: Option<u64>,
-    closed: [VecDeque<Closed>; 4],
+    closed: [VecDeque<Closed>; Table::COUNT],
     closed_bytes: u64,
     /// Size of one copy of the description.
     pub meta_bytes: u64,
@@ -115,7 +115,7 @@ impl Shelf {
 
     /// Removes the segments of the other tables that end before `from_ns`.
     fn remove_older_than(&mut self, from_ns: i64, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
-        for table in [Table::Counters, Table::Lost, Table::Marks] {
+        for table in Table::OTHERS {
             while self.closed[table as usize - 1].front().is_some_and(|s| s.max < from_ns) {
                 self.remove_front(table, lost)?;
             }
@@ -125,8 +125,8 @@ impl Shelf {
 
     /// Removes the oldest segment of the other tables; `false` if there is none.
     fn remove_any(&mut self, lost: &mut Vec<Lost>) -> Result<bool, StoreError> {
-        let tables = [Table::Counters, Table::Lost, Table::Marks];
-        let oldest = tables.into_iter().filter_map(|t| Some((self.closed[t as usize - 1].front()?.max, t))).min();
+        let oldest =
+            Table::OTHERS.into_iter().filter_map(|t| Some((self.closed[t as usize - 1].front()?.max, t))).min();
         oldest.map_or(Ok(false), |(_, table)| self.remove_front(table, lost).map(|()| true))
     }
 

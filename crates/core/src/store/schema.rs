@@ -14,6 +14,8 @@ pub(crate) enum Table {
     Counters = 2,
     Lost = 3,
     Marks = 4,
+    Requests = 5,
+    Names = 6,
 }
 
 /// What a column holds.
@@ -110,8 +112,71 @@ const LOST: &[ColumnDef] = &[
 
 const MARKS: &[ColumnDef] = &[required("at_ns", I64, Time), required("kind", Text, Few), required("text", Text, Few)];
 
+const REQUESTS: &[ColumnDef] = &[
+    required("end_ns", I64, Time),
+    required("start_ns", I64, Time),
+    required("flags", I32, Few),
+    optional("sync", I32, Few),
+    optional("open_ns", I64, Many),
+    optional("close_ns", I64, Many),
+    optional("last_after_ns", I64, Many),
+    required("active_ns", I64, Many),
+    required("ios_in", I64, Few),
+    required("ios_out", I64, Few),
+    required("bytes_in", I64, Few),
+    required("bytes_out", I64, Few),
+    required("empty_reads", I64, Few),
+    required("failed", I64, Few),
+    required("device_ios", I64, Few),
+    required("slept_ios", I64, Few),
+    optional("io1_after_ns", I64, Many),
+    optional("io1_ns", I64, Many),
+    optional("io1_bytes", I64, Few),
+    optional("io1_how", I32, Few),
+    optional("io2_after_ns", I64, Many),
+    optional("io2_ns", I64, Many),
+    optional("io2_bytes", I64, Few),
+    optional("io2_how", I32, Few),
+    optional("io3_after_ns", I64, Many),
+    optional("io3_ns", I64, Many),
+    optional("io3_bytes", I64, Few),
+    optional("io3_how", I32, Few),
+    optional("io4_after_ns", I64, Many),
+    optional("io4_ns", I64, Many),
+    optional("io4_bytes", I64, Few),
+    optional("io4_how", I32, Few),
+    optional("slowest_after_ns", I64, Many),
+    optional("slowest_ns", I64, Many),
+    optional("slowest_bytes", I64, Few),
+    optional("slowest_how", I32, Few),
+    optional("size", I64, Few),
+    optional("tgid", I32, Few),
+    optional("comm", Text, Few),
+    optional("cgroup", I64, Few),
+    optional("fd", I32, Few),
+    optional("ino", I64, Many),
+    optional("fs_dev", I32, Few),
+    optional("path", Text, Few),
+];
+
+const NAMES: &[ColumnDef] = &[
+    required("at_ns", I64, Time),
+    required("kind", Text, Few),
+    optional("fs_dev", I32, Few),
+    required("id", I64, Many),
+    required("text", Text, Few),
+];
+
 impl Table {
-    pub const ALL: [Table; 4] = [Table::Io, Table::Counters, Table::Lost, Table::Marks];
+    pub const ALL: [Table; Table::COUNT] =
+        [Table::Io, Table::Counters, Table::Lost, Table::Marks, Table::Requests, Table::Names];
+
+    /// How many tables there are.
+    pub const COUNT: usize = 6;
+
+    /// All but the block I/Os.
+    pub const OTHERS: [Table; Table::COUNT - 1] =
+        [Table::Counters, Table::Lost, Table::Marks, Table::Requests, Table::Names];
 
     /// Directory of the table inside a recording, and first part of its logs' names.
     pub fn name(self) -> &'static str {
@@ -120,6 +185,8 @@ impl Table {
             Table::Counters => "counters",
             Table::Lost => "lost",
             Table::Marks => "marks",
+            Table::Requests => "requests",
+            Table::Names => "names",
         }
     }
 
@@ -137,20 +204,22 @@ impl Table {
             Table::Counters => COUNTERS,
             Table::Lost => LOST,
             Table::Marks => MARKS,
+            Table::Requests => REQUESTS,
+            Table::Names => NAMES,
         }
     }
 
     /// Position of the column by which the table is ordered.
     pub fn time_column(self) -> usize {
         match self {
-            Table::Io | Table::Counters | Table::Marks => 0,
+            Table::Io | Table::Counters | Table::Marks | Table::Requests | Table::Names => 0,
             Table::Lost => 1,
         }
     }
 
     /// The Parquet schema that the writer gives its files.
     pub fn parquet(self) -> TypePtr {
-        static SCHEMAS: LazyLock<[TypePtr; 4]> = LazyLock::new(|| Table::ALL.map(build));
+        static SCHEMAS: LazyLock<[TypePtr; Table::COUNT]> = LazyLock::new(|| Table::ALL.map(build));
         SCHEMAS[self as usize - 1].clone()
     }
 }

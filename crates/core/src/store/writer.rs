@@ -15,7 +15,9 @@ use super::schema::Table;
 use super::segment::{self, Closed, Segment};
 use super::tally::Tally;
 use super::wal::{self, WalFile};
-use crate::model::{CounterSample, Device, Io, Lost, Mark, Observation, RecorderCost, RecordingMeta};
+use crate::model::{
+    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecorderCost, RecordingMeta, Request,
+};
 
 /// How a recording is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +100,10 @@ pub struct RecordingWriter {
     counters: Vec<CounterSample>,
     lost: Vec<Lost>,
     marks: Vec<Mark>,
+    requests: Vec<Request>,
+    names: Vec<Name>,
     repeats: Repeats,
-    segments: [Segment; 4],
+    segments: [Segment; Table::COUNT],
     shelf: Shelf,
     encoder: FrameEncoder,
     buffer: Vec<u8>,
@@ -118,6 +122,8 @@ const RETRY_NS: i64 = 1_000_000_000;
 const RESERVE: usize = 64 << 10;
 /// Marks kept for later while the disk is full.
 const MARKS_WAITING: usize = 1024;
+/// Names kept for later in the same way.
+const NAMES_WAITING: usize = 4096;
 
 impl RecordingWriter {
     /// Creates the directory `dir` and its first files. If that fails, nothing of it stays.
@@ -147,6 +153,8 @@ impl RecordingWriter {
             counters: Vec::new(),
             lost: Vec::new(),
             marks: Vec::new(),
+            requests: Vec::new(),
+            names: Vec::new(),
             repeats: Repeats::default(),
             segments: Table::ALL.map(|t| Segment::new(t, 1)),
             shelf,
@@ -203,8 +211,11 @@ impl RecordingWriter {
                 self.lost.push(*lost);
             }
             Observation::Mark(mark) => self.marks.push(mark.clone()),
+            Observation::Name(name) => self.names.push(name.clone()),
+            Observation::Request(request) => self.requests.push((**request).clone()),
         }
-        let waiting = self.counters.len().max(self.lost.len()).max(self.marks.len());
+        let rest = [self.counters.len(), self.lost.len(), self.marks.len(), self.requests.len(), self.names.len()];
+        let waiting = rest.into_iter().max().unwrap_or(0);
         if waiting >= self.limits.frame_rows { self.flush_rest() } else { Ok(()) }
     }
 
@@ -326,6 +337,10 @@ impl RecordingWriter {
         let counters = std::mem::take(&mut self.counters);
         let (_, written) = self.write_rows(&counters);
         self.tolerate_full(written)?;
+        let requests = std::mem::take(&mut self.requests);
+        let (n, written) = self.write_rows(&requests);
+        self.unwritten_requests(&requests[n..]);
+        self.tolerate_full(written)?;
         let lost = std::mem::take(&mut self.lost);
         let (n, written) = self.write_rows(&lost);
         self.segments[Table::Lost as usize - 1].totals.add_removed(&lost[..n]);
@@ -337,7 +352,13 @@ impl RecordingWriter {
         marks.truncate(MARKS_WAITING);
         self.marks = marks;
         self.tolerate_full(written)?;
-        [Table::Counters, Table::Lost, Table::Marks].into_iter().try_for_each(|t| self.close_if_large(t))
+        let mut names = std::mem::take(&mut self.names);
+        let (n, written) = self.write_rows(&names);
+        names.drain(..n);
+        names.truncate(NAMES_WAITING);
+        self.names = names;
+        self.tolerate_full(written)?;
+        Table::OTHERS.into_iter().try_for_each(|t| self.close_if_large(t))
     }
 
     /// Writes `rows` in frames; how many of them were written before something went wrong.
@@ -450,6 +471,24 @@ impl RecordingWriter {
     fn count_unwritten(&mut self, ios: &[Io]) {
         self.ios_lost += ios.len() as u64;
         self.unwritten.add_ios(ios);
+    }
+
+    fn unwritten_requests(&mut self, requests: &[Request]) {
+        let ends = requests.iter().map(|r| r.end_ns);
+        if let Some((from_ns, to_ns)) = ends.clone().min().zip(ends.max()) {
+            let reason = LossReason::RequestUnwritten;
+            let ios = Some(requests.len() as i64);
+            self.unwritten.add(&Lost {
+                from_ns,
+                to_ns,
+                dev: None,
+                class: None,
+                reason,
+                ios,
+                bytes: None,
+                merges: None,
+            });
+        }
     }
 
     /// Tries whether there is room again, by writing down what was lost for want of it.

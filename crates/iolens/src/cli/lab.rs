@@ -14,14 +14,14 @@ use super::units::{parse_duration_ns, parse_size};
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LabPlan {
+    /// Which one.
     #[command(subcommand)]
-    #[allow(missing_docs)] // a subcommand: its help is its own
     pub experiment: LabExperiment,
 }
 
 /// Which experiment.
 #[derive(Debug, Subcommand)]
-#[allow(missing_docs)] // a comment on a variant would become its help instead of that of the arguments
+#[allow(missing_docs, reason = "clap shows a variant's docstring instead of its plan's, which says more")]
 pub enum LabExperiment {
     Fio(LabFio),
     Copies(LabCopies),

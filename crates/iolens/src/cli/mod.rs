@@ -28,6 +28,7 @@ pub enum Plan {
     Lab(LabPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Files(FilesPlan),
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),
@@ -63,6 +64,7 @@ struct Cli {
 ///   iolens record -o db.iolens -d nvme0n1    one disk, until Ctrl-C
 ///   iolens record -- make -j8                while a command runs; its exit code is passed through
 ///   iolens record --keep 10G                 a flight recorder: the newest 10 GiB
+///   iolens record --files -- ./server        what a program does with its files, too (see `iolens files`)
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct RecordPlan {
@@ -99,12 +101,70 @@ pub struct RecordPlan {
     /// Time between the samples of --counters-raw
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
     pub raw_step: i64,
+    /// Record file-level requests too: every file from open to close, and every fsync (see `iolens files`). With a
+    /// command: of it and its children
+    #[arg(long)]
+    pub files: bool,
+    /// Of this process only; may be repeated. Implies --files, as do the next two; if several are given, all must hold
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<i32>,
+    /// Of tasks of this name only (as in /proc/PID/comm)
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Of tasks in this control group or below it only (a directory of cgroup v2)
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Of all processes, even with a command
+    #[arg(long, conflicts_with_all = ["pid", "comm", "cgroup"])]
+    pub all_files: bool,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
     /// Run this command and record while it runs
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+impl RecordPlan {
+    /// Whether file-level requests are recorded.
+    pub fn wants_files(&self) -> bool {
+        self.files || self.all_files || !self.pid.is_empty() || self.comm.is_some() || self.cgroup.is_some()
+    }
+}
+
+/// File-level requests of a recording made with --files: where an application's I/O time goes
+///
+/// Examples:
+///   iolens files web.iolens
+///   iolens files db.iolens --by process
+///   iolens files db.iolens --json | jq .classes
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct FilesPlan {
+    /// The recording
+    pub recording: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// What a row of the table stands for
+    #[arg(long, value_enum, default_value_t = FilesBy::Class)]
+    pub by: FilesBy,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub window: WindowArgs,
+}
+
+/// What a row of `files` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilesBy {
+    /// In, out, mixed, none, sync
+    Class,
+    /// Each process
+    Process,
+    /// Each file
+    Path,
+    /// Each control group
+    Cgroup,
 }
 
 /// Source of a recording.

@@ -2,13 +2,13 @@
 
 mod demo;
 mod doctor;
+mod files;
 mod import;
 pub mod iostat;
 mod lab;
 mod live;
 pub mod record;
 mod report;
-pub mod report_html;
 mod report_rates;
 mod source;
 mod throttle;
@@ -35,6 +35,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Lab(p) => lab::run(&p.experiment),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Files(p) => files::run(&p),
         Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),

@@ -1,18 +1,27 @@
 //! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
-use anyhow::Result;
-use iolens_core::analysis::timeline::Differences;
+use anyhow::{Context as _, Result};
+use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
+use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
+use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{report_html, source, window};
+use super::{source, window};
 use crate::cli::ReportPlan;
+use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
+
+/// Devices that get charts of their own in the HTML report.
+const MOST_SCOPES: usize = 8;
+/// Stretches that the HTML report shows down to 1 ms.
+const MOST_DETAILS: usize = 8;
 
 /// Runs the command.
 ///
@@ -24,7 +33,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let mut report = analyse(&recording, &range)?;
     super::report_rates::add(&recording, range.clone(), &mut report)?;
     if let Some(path) = &plan.output {
-        report_html::write(&recording, &report, &range, path)?;
+        write_html(&recording, &range, &report, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let render = if plan.json { report_json::render } else { report_text::render };
@@ -58,7 +67,7 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
     let recording = source::open(path)?;
     let range = 0..recording.end_ns();
     let report = analyse(&recording, &range)?;
-    let written = report_html::write(&recording, &report, &range, html);
+    let written = write_html(&recording, &range, &report, html);
     Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
 }
 
@@ -85,10 +94,106 @@ pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
 }
 
 /// What only the recording as a whole knows.
-pub fn facts(recording: &Recording) -> RecordingFacts {
+fn facts(recording: &Recording) -> RecordingFacts {
     RecordingFacts {
         path: recording.path().display().to_string(),
         disk_bytes: Some(recording.disk_bytes()),
         total_ios: Some(recording.ios_stored()),
     }
+}
+
+/// Writes the HTML report of `range` to `path`; whole or not at all.
+///
+/// # Errors
+/// This program was built without the page, the recording cannot be read, or the file cannot be written.
+pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, path: &Path) -> Result<()> {
+    let (base, details) = overviews(recording, range, report)?;
+    let page = html::render(&ReportData {
+        report,
+        meta: recording.meta(),
+        facts: &facts(recording),
+        overview: &base,
+        details: details.as_ref(),
+        names: &html::Names::default(),
+        notes: &[],
+        marks: &recording.marks(range.clone()),
+    })?;
+    let unfinished = path.with_extension("html.part");
+    let written = std::fs::write(&unfinished, &page).and_then(|()| std::fs::rename(&unfinished, path));
+    if written.is_err() && unfinished.exists() {
+        std::fs::remove_file(&unfinished)?;
+    }
+    written.with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The whole window at several resolutions, and closer looks at what was found.
+fn overviews(
+    recording: &Recording,
+    range: &Range<i64>,
+    report: &Report,
+) -> Result<(OverviewData, Option<OverviewData>)> {
+    let meta = recording.meta();
+    let devices: Vec<(DevId, u64)> =
+        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
+    let is_layer = |dev| is_layer(meta, dev);
+    let window = Window::new(range.start, range.end);
+    if meta.source == Source::Counters {
+        let (active, step_ns) = counted(recording, range)?;
+        let plan = OverviewPlan::whole_of_counters(window, scopes(&active, is_layer, MOST_SCOPES), step_ns);
+        let mut overview = CounterOverview::new(plan);
+        recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+        each_difference(recording, range, |d| overview.push(d))?;
+        return Ok((overview.finish(), None));
+    }
+    let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MOST_SCOPES));
+    let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
+    let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MOST_DETAILS);
+    let reads: Vec<Range<i64>> = plan.reads(base.longest_ns).iter().map(|w| w.from_ns..w.to_ns).collect();
+    let details = overview(recording, range, plan, &reads)?;
+    Ok((base, Some(details)))
+}
+
+/// Whether other recorded devices lie under `dev`, so that its I/Os are theirs too.
+fn is_layer(meta: &RecordingMeta, dev: DevId) -> bool {
+    meta.devices.iter().any(|d| d.id == dev && !d.slaves.is_empty())
+}
+
+fn overview(
+    recording: &Recording,
+    range: &Range<i64>,
+    plan: OverviewPlan,
+    reads: &[Range<i64>],
+) -> Result<OverviewData> {
+    let mut overview = Overview::new(plan);
+    recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+    for read in reads {
+        for batch in recording.ios(read.clone(), IoColumns::ALL) {
+            batch?.iter().for_each(|io| overview.push(io));
+        }
+    }
+    Ok(overview.finish())
+}
+
+/// What each device did in `range` according to its counters, and the recorder's step in nanoseconds.
+fn counted(recording: &Recording, range: &Range<i64>) -> Result<(Vec<(DevId, u64)>, i64)> {
+    let mut ios: BTreeMap<DevId, u64> = BTreeMap::new();
+    // Idle devices leave samples out, and the last one comes when it may: the lower quartile is the step.
+    let mut gaps = Histogram::new();
+    each_difference(recording, range, |d| {
+        if d.to_ns <= range.start {
+            return;
+        }
+        *ios.entry(d.dev).or_default() += d.flows.iter().flatten().map(|f| f.ios).sum::<u64>();
+        gaps.add(d.to_ns - d.from_ns);
+    })?;
+    Ok((ios.into_iter().collect(), gaps.quantile(0.25).unwrap_or(0)))
+}
+
+/// Differences between counter samples up to the end of `range`.
+fn each_difference(recording: &Recording, range: &Range<i64>, mut eat: impl FnMut(&CounterRates)) -> Result<()> {
+    let mut differences = Differences::new(&recording.meta().devices);
+    for batch in recording.counters(0..range.end) {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| eat(&d));
+    }
+    Ok(())
 }

@@ -95,20 +95,11 @@ fn text_table(out: &mut String, t: &Table) {
     }
 }
 
-/// Comma-separated values of a table, quoted where needed.
+/// Comma-separated values of a table, quoted and made safe for spreadsheets where needed.
 pub fn csv(t: &Table) -> String {
     let mut out = String::new();
     for row in std::iter::once(&t.columns).chain(&t.rows) {
-        let cells: Vec<String> =
-            row.iter()
-                .map(|c| {
-                    if c.contains([',', '"', '\n', '\r']) {
-                        format!("\"{}\"", c.replace('"', "\"\""))
-                    } else {
-                        c.clone()
-                    }
-                })
-                .collect();
+        let cells: Vec<_> = row.iter().map(|c| escape::csv(c)).collect();
         out.push_str(&cells.join(","));
         out.push('\n');
     }

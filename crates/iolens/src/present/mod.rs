@@ -4,6 +4,8 @@ pub mod demo_text;
 pub mod doctor_text;
 pub mod escape;
 pub mod fields;
+pub mod files_json;
+pub mod files_text;
 pub mod html;
 pub mod iostat;
 pub mod lab_document;

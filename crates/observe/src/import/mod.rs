@@ -1,6 +1,6 @@
 //! Other tools' logs become observations like any other.
 //!
-//! Each format has a file with one function `parse(&mut Log, &[u8])` that appends what it finds to a [`Log`], and a
+//! Each format has a file with one function `parse(&mut Log, &[u8])` that appends what it finds to a `Log`, and a
 //! line in [`recognise`] that knows it by its content. To add one: write that file, add a [`Kind`], and put a sample
 //! into `fixtures/import/`. Three rules hold for all: what a source cannot know is `None`, never 0; a damaged line
 //! costs that line and is noted in [`Damage`] by its number; a file is never trusted (names are kept as they are and

@@ -31,6 +31,14 @@ pub struct Mount {
     pub super_options: OsString,
 }
 
+impl Mount {
+    /// The number of the subvolume that a btrfs mount shows (`subvolid=`).
+    pub fn subvolume(&self) -> Option<u64> {
+        let options = split_protected(&self.super_options, b',');
+        options.iter().find_map(|o| o.to_str()?.strip_prefix("subvolid=")?.parse().ok())
+    }
+}
+
 /// All mounts that a process sees.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MountTable {

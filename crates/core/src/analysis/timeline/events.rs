@@ -95,7 +95,7 @@ impl Timeline {
 
     /// Takes what is missing: rows that overlap it are marked. Censored I/Os mark nothing.
     pub fn lost(&mut self, lost: &Lost) {
-        if lost.reason == LossReason::Censored {
+        if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
         }
         if self.plan.slot_of(lost.from_ns.max(self.plan.window.from_ns)) < self.groups.first {

@@ -3,6 +3,7 @@
 mod crash;
 mod damage;
 mod documentation;
+mod requests;
 mod retention;
 mod round_trip;
 mod support;

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::support::{io, ios, meta, read, record, small_segments};
 use crate::model::{
-    ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Observation,
-    Op, Origin, RecorderCost,
+    ClassCounters, Comm, CounterSample, DataIo, DevId, DiskCounters, FlushCounters, How, Io, LossReason, Lost, Mark,
+    Name, Named, Observation, Op, Origin, RecorderCost, Request, RequestFlags, SyncKind,
 };
 use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
 
@@ -74,6 +74,37 @@ proptest! {
     }
 }
 
+fn request(end_ns: i64) -> Request {
+    let io = |after_ns, how| DataIo { after_ns, duration_ns: 7, bytes: 4096, how };
+    Request {
+        flags: RequestFlags::MMAP | RequestFlags::FORKED,
+        sync: Some(SyncKind::Fdatasync),
+        open_ns: Some(3),
+        close_ns: Some(4),
+        last_after_ns: Some(5),
+        active_ns: 6,
+        ios_in: 8,
+        ios_out: 9,
+        bytes_in: 10,
+        bytes_out: 11,
+        empty_reads: 12,
+        failed: 13,
+        device_ios: 14,
+        slept_ios: 15,
+        first: vec![io(1, How::DEVICE), io(9, How::WRITE), io(20, How::default())],
+        slowest: Some(io(9, How::SLEPT)),
+        size: Some(1 << 40),
+        tgid: Some(16),
+        comm: Some(Comm::new(b"x\xff")),
+        cgroup: Some(17),
+        fd: Some(18),
+        ino: Some(19),
+        fs_dev: Some(20),
+        path: Some("/a b/\\x41 \u{1b}[31m".into()),
+        ..Request::new(2, end_ns)
+    }
+}
+
 fn sample(at_ns: i64, reads: u64) -> CounterSample {
     let read = ClassCounters { ios: reads, ..ClassCounters::default() };
     let counters = DiskCounters {
@@ -104,6 +135,11 @@ fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
     all.extend((0..9).map(|i| Observation::Counters(sample(i * 21_000 + 7, i as u64))));
     all.push(Observation::Lost(lost));
     all.push(Observation::Mark(Mark { at_ns: 33_333, kind: "phase".into(), text: "naïve \\x41 \u{1b}[31m".into() }));
+    all.push(Observation::Request(Box::new(request(44_444))));
+    let file = Named::File { fs_dev: -1, ino: i64::MAX };
+    all.push(Observation::Name(Name { at_ns: 22_222, of: file, text: "/a b/\\x41\n \u{1b}[31m".into() }));
+    all.push(Observation::Name(Name { at_ns: 66_666, of: Named::Cgroup(-7), text: "/".into() }));
+    all.push(Observation::Request(Box::new(Request::new(1, 55_555))));
     all.sort_by_key(Observation::at_ns);
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(6)).expect("creates");
     all.iter().for_each(|o| w.push(o).expect("pushes"));

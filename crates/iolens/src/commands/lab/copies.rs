@@ -183,10 +183,13 @@ fn dash(v: Option<f64>) -> String {
     v.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"))
 }
 
+/// One number of a sample, if it has it.
+type SampleField = fn(&Sample) -> Option<f64>;
+
 /// Both kinds of mean: weighted by time, and plain over samples as logs of iostat are usually averaged.
 fn averages_file(r: &CopyResult) -> String {
     let mut out = String::from("metric weighted plain_mean_of_samples\n");
-    let metrics: [(&str, fn(&Sample) -> Option<f64>); 5] = [
+    let metrics: [(&str, SampleField); 5] = [
         ("wMB/s", |s| Some(s.write_mb_per_s)),
         ("w/s", |s| Some(s.writes_per_s)),
         ("avgrq-sz", |s| s.request_sectors),

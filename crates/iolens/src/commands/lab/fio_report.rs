@@ -77,6 +77,9 @@ fn section(s: &SweepSeries) -> Section {
     let mut t = table(std::slice::from_ref(s));
     t.columns.remove(0);
     t.rows.iter_mut().for_each(|r| drop(r.remove(0)));
+    // Sentences need a line of their own.
+    t.columns.pop();
+    t.rows.iter_mut().for_each(|r| drop(r.pop()));
     let measured = |name: &str, f: &dyn Fn(&SweepRow) -> f64| Curve {
         name: name.to_owned(),
         points: s.rows.iter().map(|r| (r.block_bytes, f(r))).collect(),
@@ -105,6 +108,9 @@ fn section(s: &SweepSeries) -> Section {
         paragraphs.push(format!("As a linear cost model: rbps={rate:.0} rseqiops={seq:.0} rrandiops={rand:.0}."));
         let points = m.points.iter().map(|p| (p.point.block_bytes, p.predicted_ios_per_s)).collect();
         curves.push(Curve { name: "model".to_owned(), points, model: true });
+    }
+    for r in &s.rows {
+        paragraphs.extend(r.verdicts.iter().map(|v| format!("bs {}: {v}", r.block_bytes)));
     }
     let chart = |logarithmic| Chart {
         x: "block size (bytes)".to_owned(),

@@ -1,0 +1,65 @@
+//! Measures the importers: each sample is repeated to some 64 MB, read from memory, and timed.
+//!
+//! `cargo run --release -p iolens-observe --example import_speed [fixtures/import]`
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use iolens_observe::import::{ImportOptions, Kind, parse_bytes, recognise};
+
+const WANTED: usize = 64 << 20;
+
+/// `sample` repeated; `head` lines of it only once.
+fn repeated(sample: &[u8], head: usize) -> Vec<u8> {
+    let at = sample.split_inclusive(|b| *b == b'\n').take(head).map(<[u8]>::len).sum::<usize>();
+    let mut out = sample[..at].to_vec();
+    while out.len() < WANTED && at < sample.len() {
+        out.extend_from_slice(&sample[at..]);
+    }
+    out
+}
+
+fn main() {
+    let dir = std::env::args().nth(1).map_or_else(|| PathBuf::from("fixtures/import"), PathBuf::from);
+    let read = |name: &str| std::fs::read(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let table =
+        "time r/s Kr/s us/r w/s Kw/s us/w\n".to_owned() + &"153.8 20 2560 136888 4150 2171420 82941\n".repeat(1000);
+    let snoop = "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)\n".to_owned()
+        + &"0.001500    kworker/u4:2   77      nvme0n1 WS   99         4096      0.012   1.500\n".repeat(1000);
+    let solaris = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b \n".to_owned()
+        + &(0..11)
+            .map(|i| format!("sd{i}     12.3    0.0 1735.2    0.0  0.0  0.1    7.0   0   9 \n"))
+            .collect::<String>();
+    let samples: Vec<(&str, Vec<u8>)> = vec![
+        ("iostat-x.txt", repeated(&read("iostat-x.txt"), 2)),
+        ("iostat-x.json", repeated(&read("iostat-x.json"), 0)),
+        ("solaris", repeated(solaris.as_bytes(), 0)),
+        ("rate table", repeated(table.as_bytes(), 1)),
+        ("fio json", repeated(&read("fio-mix.json"), 0)),
+        ("mix_clat.1.log", repeated(&read("fio-mix_clat.1.log"), 0)),
+        ("blktrace", {
+            let one = read("loop.blktrace.0");
+            let mut v = Vec::new();
+            while v.len() < WANTED {
+                v.extend_from_slice(&one)
+            }
+            v
+        }),
+        ("biosnoop", repeated(snoop.as_bytes(), 1)),
+        ("perf script", repeated(&read("perf-script-ns.txt"), 0)),
+    ];
+    for (name, bytes) in samples {
+        let kind: Kind = recognise(&bytes).unwrap_or_else(|| panic!("{name} is not recognised"));
+        let begun = Instant::now();
+        let got = parse_bytes(kind, Path::new(name), &bytes, ImportOptions::default())
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let seconds = begun.elapsed().as_secs_f64();
+        println!(
+            "{name:<16} {:>7.1} MB/s  {:>9} I/Os {:>9} rows  {} damaged",
+            bytes.len() as f64 / 1e6 / seconds,
+            got.observations.len(),
+            got.rates.len(),
+            got.damage.count
+        );
+    }
+}
