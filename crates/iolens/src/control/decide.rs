@@ -21,7 +21,7 @@ const DEAD_BAND_PP: f64 = 1.0;
 /// A mode is left only when utilisation is this far past the mark that led into it.
 const HYSTERESIS_PP: f64 = 5.0;
 
-/// Foreground below this share counts as nobody: the set point rises towards 100 % as the foreground falls to it.
+/// Foreground that is smaller counts as nobody, the more so the smaller it is.
 const NOBODY_PERCENT: f64 = 5.0;
 
 /// Weight of the newest sample in the mean by which modes are told: a single noisy sample is no change of mode.
@@ -37,6 +37,13 @@ const GUARD_MARGIN: f64 = 0.8;
 
 /// How it grows back while the foreground needs less than half of its limit.
 const GUARD_RECOVERY: f64 = 1.03;
+
+/// How it grows back while there is hardly any foreground to suffer.
+const GUARD_RELEASE: f64 = 1.25;
+
+/// Fastest rise and fall of the duty in one decision.
+const MOST_UP: f64 = 0.25;
+const MOST_DOWN: f64 = 0.5;
 
 /// With fewer I/Os a 99th percentile is the maximum of a handful, and the guard does not act on it.
 const GUARD_MIN_IOS: u64 = 30;
@@ -222,8 +229,7 @@ impl Controller {
         self.seen_ns = Some(seen.at_ns);
         let busy = busy.clamp(0.0, 100.0);
         self.learn_gain(busy / 100.0);
-        // Nobody there to yield to: the whole disk may be used. In between the set point slides, so that a foreground
-        // around the border does not make it jump.
+        // Nobody there to yield to: the whole disk may be used.
         let alone = seen.foreground_percent.map_or(0.0, |f| (1.0 - f / NOBODY_PERCENT).clamp(0.0, 1.0));
         self.mode = self.next_mode(busy * (1.0 - alone));
         let before = self.duty;
@@ -277,13 +283,13 @@ impl Controller {
         }
     }
 
-    /// The integral law, limited in rate: down faster than up.
+    /// The integral law, limited in rate: down faster than up. Alone on the disks the duty rises whatever it makes of
+    /// them; in between, by the share in which it is alone, so that a foreground around the border does not make it jump.
     fn step(&self, busy: f64, alone: f64) -> f64 {
-        let target = self.limits.target_percent();
-        let set_point = target + alone * (100.0 + 2.0 * DEAD_BAND_PP - target);
-        let error = set_point - busy;
+        let error = self.limits.target_percent() - busy;
         let factor = if error.abs() <= DEAD_BAND_PP { 0.25 } else { 1.0 };
-        (factor * LOOP_GAIN / self.gain * error / 100.0).clamp(-0.5, 0.25)
+        let law = (factor * LOOP_GAIN / self.gain * error / 100.0).clamp(-MOST_DOWN, MOST_UP);
+        alone * MOST_UP + (1.0 - alone) * law
     }
 
     /// Halves the duty while the foreground is too slow, and remembers which duty was too much.
@@ -291,7 +297,11 @@ impl Controller {
         let Some(slo) = self.limits.latency_slo_ns.map(|ns| (ns as f64 * GUARD_MARGIN) as i64) else { return };
         let judged = p99.filter(|(_, n)| *n >= GUARD_MIN_IOS).map(|(ns, _)| ns);
         if judged.is_none_or(|ns| ns <= slo) {
-            let growth = if judged.is_none_or(|ns| ns < slo / 2) { GUARD_RECOVERY } else { GUARD_CREEP };
+            let growth = match judged {
+                None => GUARD_RELEASE,
+                Some(ns) if ns < slo / 2 => GUARD_RECOVERY,
+                Some(_) => GUARD_CREEP,
+            };
             self.ceiling = (self.ceiling * growth).min(1.0);
             return;
         }
@@ -363,6 +373,21 @@ mod tests {
             c.decide(&Observed { foreground_percent: Some(0.0), ..seen(t, 93.0) });
         }
         assert_eq!(c.duty().share, 1.0);
+    }
+
+    #[test]
+    fn left_alone_it_comes_back_from_the_floor_within_seconds() {
+        let limits = Limits { latency_slo_ns: Some(1_000_000), ..Limits::DEFAULT };
+        let mut c = Controller::new(limits).unwrap();
+        for t in 0..20 {
+            let slow = Some((9_000_000, 500));
+            c.decide(&Observed { foreground_percent: Some(60.0), foreground_p99_ns: slow, ..seen(t, 100.0) });
+        }
+        assert_eq!(c.duty().share, limits.floor);
+        // What it has written is still on its way to the disk, which is therefore full.
+        (20..40)
+            .for_each(|t| assert!(c.decide(&Observed { foreground_percent: Some(0.0), ..seen(t, 100.0) }).share > 0.0));
+        assert_eq!(c.duty(), Duty { share: 1.0, mode: Mode::Off });
     }
 
     #[test]
