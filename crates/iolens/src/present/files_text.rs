@@ -10,9 +10,6 @@ use iolens_core::model::RecordingMeta;
 use super::escape::terminal;
 use super::report_text::binary_size;
 
-/// Median and 95th percentile, where they are known.
-type Pair = (Option<f64>, Option<f64>);
-
 /// Rows of the tables by process, file or control group.
 const MOST_ROWS: usize = 30;
 /// Slow requests and files shown.
@@ -74,6 +71,9 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
     }
 }
 
+/// Median and 95th percentile, or what stands in their place.
+type Cell = (Option<f64>, Option<f64>);
+
 fn us(v: Option<f64>) -> String {
     v.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"))
 }
@@ -85,7 +85,7 @@ fn class(out: &mut String, c: &ClassReport) {
         let _ = write!(out, "{name:>14}{:>12}", "p95");
     }
     out.push('\n');
-    let mut row = |name: &str, values: Vec<(Option<f64>, Option<f64>)>| {
+    let mut row = |name: &str, values: Vec<Cell>| {
         if values.iter().any(|v| v.0.is_some()) {
             let _ = write!(out, "  {name:<32}");
             for (a, b) in &values {
@@ -94,7 +94,7 @@ fn class(out: &mut String, c: &ClassReport) {
             out.push('\n');
         }
     };
-    let of = |f: &dyn Fn(&ClassTable) -> Pair| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
+    let of = |f: &dyn Fn(&ClassTable) -> Cell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
     let part = |p: Option<Part>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
     row("response time (open to last I/O)", of(&|t| (t.total_median_us, t.total_p95_us)));
