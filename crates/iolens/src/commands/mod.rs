@@ -4,6 +4,7 @@ mod demo;
 mod doctor;
 pub mod iostat;
 mod live;
+mod names;
 pub mod record;
 mod report;
 mod source;

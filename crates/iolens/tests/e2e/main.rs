@@ -5,5 +5,6 @@ mod bad_input;
 mod crash;
 mod hotplug;
 mod machine;
+mod names;
 mod record;
 mod space;
