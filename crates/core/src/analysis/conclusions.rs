@@ -56,10 +56,8 @@ fn name_of(actor: Option<Actor>, path_of: PathOf) -> Option<String> {
     let origin = if role.is_some() { Origin::Direct } else { actor.origin };
     let who = Actor { file, origin, ..actor }.describe();
     let mut text = role.map_or_else(String::new, |r| format!("{r}, "));
-    text += &who.unwrap_or_default();
-    if let Some(path) = path {
-        text += &format!(" to {path}");
-    }
+    let parts: Vec<String> = who.into_iter().chain(path).collect();
+    text += &parts.join(", ");
     (!text.is_empty()).then_some(text)
 }
 
@@ -389,7 +387,7 @@ mod tests {
         assert_eq!(name(flusher).as_deref(), Some("the kernel's write-back, kworker/u8:2 (process 9)"));
         assert_eq!(name(actor(b"fio", None)).as_deref(), Some("fio (process 9)"));
         assert_eq!(name(actor(b"mdadm", None)).as_deref(), Some("mdadm (process 9)"));
-        assert_eq!(name_of(Some(actor(b"dd", Some((1, 12)))), &named).as_deref(), Some("dd (process 9) to /srv/db"));
+        assert_eq!(name_of(Some(actor(b"dd", Some((1, 12)))), &named).as_deref(), Some("dd (process 9), /srv/db"));
         assert_eq!(name_of(None, &nameless), None);
     }
 

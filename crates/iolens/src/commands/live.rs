@@ -14,6 +14,7 @@ use super::record::{Feed, FeedOptions, Signals, Taken, choose_devices};
 use super::zoom::{device_keys, format, group_by, group_name};
 use crate::cli::LivePlan;
 use crate::present::escape;
+use crate::present::html::Names;
 use crate::present::zoom::ZoomWriter;
 
 /// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
@@ -72,7 +73,7 @@ impl Screen {
 
     fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
         for row in rows {
-            let name = group_name(&self.devices, row.key);
+            let name = group_name(&self.devices, &Names::default(), row.key);
             self.out.write_all(self.writer.row(&row, &name).as_bytes())?;
         }
         Ok(self.out.flush()?)

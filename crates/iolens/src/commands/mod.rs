@@ -7,6 +7,7 @@ mod import;
 pub mod iostat;
 mod lab;
 mod live;
+mod names;
 pub mod record;
 mod report;
 mod report_rates;

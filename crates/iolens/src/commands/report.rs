@@ -12,7 +12,7 @@ use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{source, window};
+use super::{names, source, window};
 use crate::cli::ReportPlan;
 use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
@@ -90,7 +90,8 @@ pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
         batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| builder.counters(&d));
     }
     source::warn(counters.warnings());
-    Ok(builder.finish(range.end))
+    let names = names::read(recording, range.end)?;
+    Ok(builder.finish_naming(range.end, &|fs_dev, ino| names.files.get(&(fs_dev, ino)).cloned()))
 }
 
 /// What only the recording as a whole knows.
@@ -114,7 +115,7 @@ pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, pa
         facts: &facts(recording),
         overview: &base,
         details: details.as_ref(),
-        names: &html::Names::default(),
+        names: &names::read(recording, range.end)?,
         notes: &[],
         marks: &recording.marks(range.clone()),
     })?;

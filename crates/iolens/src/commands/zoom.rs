@@ -11,8 +11,9 @@ use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Gro
 use iolens_core::model::{Class, DevId, Device, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{source, window};
+use super::{names, source, window};
 use crate::cli::{By, Format, ZoomPlan};
+use crate::present::html::Names;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::present::{demo_text, escape};
 
@@ -41,8 +42,12 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     out.write_all(writer.begin().as_bytes())?;
     let meta = recording.meta();
+    let names = match by {
+        GroupBy::Cgroup | GroupBy::File => names::read(&recording, range.end)?,
+        GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
+    };
     each_row(&recording, range, timeline, |row| {
-        Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, row.key)).as_bytes())?)
+        Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?)
     })?;
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;
@@ -89,7 +94,7 @@ pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
 }
 
 /// What a row is called; names are escaped by the writer.
-pub fn group_name(devices: &[Device], key: GroupKey) -> String {
+pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     let unknown = || "unknown".to_owned();
     match key {
         GroupKey::All => String::new(),
@@ -99,8 +104,11 @@ pub fn group_name(devices: &[Device], key: GroupKey) -> String {
         GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
         GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
         GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
-        GroupKey::Cgroup(id) => id.map_or_else(unknown, |id| id.to_string()),
-        GroupKey::File(file) => file.map_or_else(unknown, |(dev, ino)| format!("{}:{ino}", DevId(dev))),
+        GroupKey::Cgroup(None) | GroupKey::File(None) => unknown(),
+        GroupKey::Cgroup(Some(id)) => names.cgroups.get(&id).cloned().unwrap_or_else(|| id.to_string()),
+        GroupKey::File(Some((dev, ino))) => {
+            names.files.get(&(dev, ino)).cloned().unwrap_or_else(|| format!("{} inode {ino}", DevId(dev)))
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod crash;
 mod files;
 mod hotplug;
 mod machine;
+mod names;
 mod record;
 mod space;
 mod throttle;

@@ -5,6 +5,7 @@ mod clock;
 mod feed;
 mod pipeline;
 mod progress;
+mod seeker;
 mod session;
 
 use std::path::{Path, PathBuf};

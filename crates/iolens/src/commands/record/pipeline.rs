@@ -13,6 +13,8 @@ use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::prefer_this_thread;
 
+use super::seeker::Seeker;
+
 /// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
 const MAX_WAITING_IOS: usize = 256 * 1024;
 /// Batches that may wait. Far more than [`MAX_WAITING_IOS`] needs, so that the count of I/Os is the limit that bites.
@@ -55,6 +57,8 @@ impl Pipeline {
             waiting_ios: Arc::clone(&waiting_ios),
             status: Arc::clone(&status),
             start_ns,
+            // Before this thread or the writer is preferred: lookups are no hurry.
+            seeker: Seeker::start(),
         };
         let writer = std::thread::Builder::new()
             .name("iolens-writer".to_owned())
@@ -190,6 +194,7 @@ struct WriterThread {
     waiting_ios: Arc<AtomicUsize>,
     status: Arc<Mutex<WriterStatus>>,
     start_ns: i64,
+    seeker: Seeker,
 }
 
 impl WriterThread {
@@ -200,28 +205,36 @@ impl WriterThread {
             match self.receiver.recv_timeout(TICK) {
                 Ok(Message::Ios(mut ios)) => {
                     let written = self.writer.push_ios(&ios);
+                    self.seeker.note(&ios, monotonic_ns() - self.start_ns);
                     self.waiting_ios.fetch_sub(ios.len(), Ordering::Relaxed);
                     written?;
                     ios.clear();
                     // Nobody waits for it if the way back is full: then it is freed.
                     drop(self.give_back.try_send(ios));
                 }
-                Ok(Message::Others(others)) => {
-                    for o in &others {
-                        self.writer.push(o)?;
-                    }
-                }
+                Ok(Message::Others(others)) => self.push(&others)?,
                 Ok(Message::Devices(devices)) => self.writer.set_devices(devices)?,
-                Ok(Message::Finish { end_ns, cost }) => return Ok(self.writer.finish(end_ns, cost)?),
+                Ok(Message::Finish { end_ns, cost }) => {
+                    let names = self.seeker.finish(end_ns);
+                    self.push(&names)?;
+                    return Ok(self.writer.finish(end_ns, cost)?);
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let end_ns = monotonic_ns() - self.start_ns;
                     return Ok(self.writer.finish(end_ns, RecorderCost::default())?);
                 }
             }
-            self.writer.tick(monotonic_ns() - self.start_ns)?;
+            let now_ns = monotonic_ns() - self.start_ns;
+            let names = self.seeker.found(now_ns);
+            self.push(&names)?;
+            self.writer.tick(now_ns)?;
             *self.status.lock().unwrap_or_else(PoisonError::into_inner) = self.writer.status();
         }
+    }
+
+    fn push(&mut self, others: &[Observation]) -> Result<()> {
+        others.iter().try_for_each(|o| Ok(self.writer.push(o)?))
     }
 }
 
