@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use iolens_core::analysis::files::overhead::Part;
+use iolens_core::analysis::files::report::ClassTable;
 use iolens_core::analysis::files::{By, ClassReport, FilesReport, Group, SlowRequest};
 use iolens_core::model::RecordingMeta;
 
@@ -70,6 +71,9 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
     }
 }
 
+/// Median and 95th percentile, or what stands in their place.
+type Cell = (Option<f64>, Option<f64>);
+
 fn us(v: Option<f64>) -> String {
     v.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"))
 }
@@ -81,7 +85,7 @@ fn class(out: &mut String, c: &ClassReport) {
         let _ = write!(out, "{name:>14}{:>12}", "p95");
     }
     out.push('\n');
-    let mut row = |name: &str, values: Vec<(Option<f64>, Option<f64>)>| {
+    let mut row = |name: &str, values: Vec<Cell>| {
         if values.iter().any(|v| v.0.is_some()) {
             let _ = write!(out, "  {name:<32}");
             for (a, b) in &values {
@@ -90,9 +94,7 @@ fn class(out: &mut String, c: &ClassReport) {
             out.push('\n');
         }
     };
-    let of = |f: &dyn Fn(&iolens_core::analysis::files::report::ClassTable) -> (Option<f64>, Option<f64>)| {
-        tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>()
-    };
+    let of = |f: &dyn Fn(&ClassTable) -> Cell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
     let part = |p: Option<Part>| (p.map(|p| p.median_us), p.map(|p| p.p95_us));
     row("requests per second", of(&|t| (Some(t.per_s), None)));
     row("response time (open to last I/O)", of(&|t| (t.total_median_us, t.total_p95_us)));

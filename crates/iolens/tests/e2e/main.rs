@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod crash;
+mod files;
 mod hotplug;
 mod machine;
 mod record;

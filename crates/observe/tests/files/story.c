@@ -211,13 +211,34 @@ static void many(void)
 		close(fd[i]);
 }
 
+/* What the kernel says this process has read and written by calls; how much of that was reading it. */
+static long accounted(long *in, long *out)
+{
+	char text[4096];
+	int fd = open("/proc/self/io", O_RDONLY);
+	long n = read(fd, text, sizeof(text) - 1);
+
+	close(fd);
+	text[n] = 0;
+	check(sscanf(text, "rchar: %ld wchar: %ld", in, out), 2, "/proc/self/io");
+	return n;
+}
+
 int main(int argc, char **argv)
 {
+	long in[2], out[2], reading;
+	FILE *f;
+
 	if (argc < 2 || posix_memalign((void **)&block, 4096, 65536))
 		return 2;
 	memset(block, 'x', 65536);
 	dir = argv[1];
+	reading = accounted(&in[0], &out[0]);
 	calls();
+	accounted(&in[1], &out[1]);
+	f = fopen(strcat(strcpy(path_buffer, dir), ".io"), "w");
+	fprintf(f, "%ld %ld\n", in[1] - in[0] - reading, out[1] - out[0]);
+	fclose(f);
 	descriptors();
 	threads();
 	if (argc > 2)

@@ -76,6 +76,12 @@ fn every_way_of_doing_io_is_counted_as_it_was_done() {
     assert!(find(&requests, "direct").device_ios >= 6);
     let syncs: Vec<Option<SyncKind>> = requests.iter().map(|(_, r)| r.sync).filter(Option::is_some).collect();
     assert_eq!(syncs, [SyncKind::Fsync, SyncKind::Fdatasync, SyncKind::SyncFileRange].map(Some));
+    // The kernel's own accounting of the first part.
+    let first_part = ["buffered", "vectored", "positional", "failing", "direct", "copied", nameless.as_str()];
+    let bytes = requests.iter().filter(|(path, _)| first_part.contains(&path.as_str()));
+    let (bytes_in, bytes_out) = bytes.fold((0, 0), |s, (_, r)| (s.0 + r.bytes_in, s.1 + r.bytes_out));
+    let accounted = fs::read_to_string(tmp.path().join("data.io")).unwrap();
+    assert_eq!(format!("{bytes_in} {bytes_out}\n"), accounted, "/proc/PID/io");
     for (path, r) in &requests {
         assert!(r.start_ns <= r.end_ns && r.total_ns().is_none_or(|t| t <= r.end_ns - r.start_ns), "{path} {r:?}");
         assert!(r.first.windows(2).all(|w| w[0].bytes > 0 && w[1].bytes > 0), "{path} {r:?}");

@@ -242,7 +242,7 @@ impl FilesReportBuilder {
             ordered: false,
             kept: Vec::new(),
             one_in: 1,
-            lot: Shuffler::new(0x00f1_1e5),
+            lot: Shuffler::new(0x000f_11e5),
             ends: Vec::new(),
             groups: HashMap::new(),
             files: HashMap::new(),
