@@ -54,19 +54,20 @@ compare "-x ALL, $devices devices" -x ALL
 compare "-x, 500 devices (-f)" -x -f "$work/500"
 compare "-x -p ALL, 500 devices (-f)" -x -f "$work/500" -p ALL
 
-startup() {
-	start=$(date +%s%N)
-	n=0
-	while [ $n -lt 200 ]; do
-		"$@" >/dev/null
-		n=$((n + 1))
-	done
-	echo $((($(date +%s%N) - start) / 200))
-}
-theirs=$(startup iostat -x)
-ours=$(startup "$iolens" iostat -x)
-theirs=$(((theirs + $(startup iostat -x)) / 2))
-ours=$(((ours + $(startup "$iolens" iostat -x)) / 2))
-awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2f ms, reference %.2f ms, ratio %.3f\n", o / 1e6, t / 1e6, o / t }'
+# Start to end of one report, in turns; medians.
+n=0
+while [ $n -lt 150 ]; do
+	t0=$(date +%s%N)
+	iostat -x >/dev/null
+	t1=$(date +%s%N)
+	"$iolens" iostat -x >/dev/null
+	t2=$(date +%s%N)
+	echo "$((t1 - t0))" >>"$work/theirs"
+	echo "$((t2 - t1))" >>"$work/ours"
+	n=$((n + 1))
+done
+theirs=$(sort -n "$work/theirs" | sed -n 75p)
+ours=$(sort -n "$work/ours" | sed -n 75p)
+awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2f ms, reference %.2f ms: ratio %.3f\n", o / 1e6, t / 1e6, o / t }'
 
 "$sleeper"

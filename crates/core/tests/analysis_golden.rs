@@ -182,23 +182,3 @@ fn fifteen_published_seconds_are_too_few_to_breathe() {
     let bytes: Vec<u64> = table("seed3_agg_1s").iter().map(|r| (r[5] * KIB) as u64).collect();
     assert_eq!(periodicity::find(&bytes, 1.0).verdict, Verdict::InsufficientData);
 }
-
-#[test]
-fn published_coarse_latencies_are_averages_of_averages() {
-    use iolens_core::analysis::audit::{Rule, audit};
-    let (fine, seconds) = (table("seed3_agg_10hz"), table("seed3_agg_1s"));
-    let rows = |t: &[Vec<f64>], n: usize, mean: usize| t.iter().map(|r| (r[n], r[mean])).collect::<Vec<_>>();
-    let cases = [
-        (&fine[..10], 17770.0, 18506.3, 18345.0, 19956.7),
-        (&fine[10..], 6016.0, 8838.7, 180.0, 886.7),
-        (&seconds[..], 4881.0, 6634.1, 5404.0, 17226.7),
-    ];
-    for (rows_of, r, r_true, w, w_true) in cases {
-        for (published, expected, n, mean) in [(r, r_true, 1, 3), (w, w_true, 4, 6)] {
-            let a = audit(published, &rows(rows_of, n, mean)).expect("I/O");
-            assert_eq!(a.rule, Rule::PlainWithEmpty, "{published}");
-            near(a.weighted, expected, 0.06);
-            assert!(a.error_percent < -3.9, "{published}: {}", a.error_percent);
-        }
-    }
-}

@@ -386,3 +386,19 @@ fn counters_alone_give_counts_and_means_but_no_percentiles() {
     assert_eq!(report.util_io_ticks_percent[&DEV], 50.0);
     assert!(report.details.is_empty() && report.findings.is_empty());
 }
+
+#[test]
+fn the_clock_is_whoever_comes_back_not_whoever_moves_most() {
+    let by = |comm: &[u8], at_s: f64, bytes| Io {
+        comm: Some(Comm::new(comm)),
+        tgid: Some(3),
+        ..Io::new((at_s * SECOND) as i64, DEV, Op::WRITE, bytes, Some(1000), 100_000)
+    };
+    let mut ios: Vec<Io> = (0..18).map(|k| by(b"jbd2/vda1-8", 2.0 + 5.0 * f64::from(k), 24 << 10)).collect();
+    ios.push(by(b"kworker/u8:2", 62.3, 64 << 20));
+    ios.sort_by_key(|io| io.done_ns);
+    let report = report_of(&ios, 90.0);
+    let found = of_kind(&report, FindingKind::Periodicity);
+    near(found[0].evidence["period_s"].as_f64().expect("a number"), 5.0, 0.05, "period");
+    assert_eq!(found[0].evidence["cause"], "ext4's journal, jbd2/vda1-8 (process 3)");
+}

@@ -55,8 +55,10 @@ fn observations() -> Vec<Observation> {
     let rank = |o: &Observation| match o {
         Observation::Lost(_) => 0,
         Observation::Mark(_) => 1,
-        Observation::Counters(_) => 2,
-        Observation::Io(_) => 3,
+        Observation::Name(_) => 2,
+        Observation::Counters(_) => 3,
+        Observation::Request(_) => 4,
+        Observation::Io(_) => 5,
     };
     all.sort_by_key(|o| (o.at_ns(), rank(o)));
     all

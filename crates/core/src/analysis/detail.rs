@@ -108,6 +108,8 @@ pub struct BurstDetail {
 pub struct StreamDetail {
     /// Which.
     pub class: Class,
+    /// Bytes that it moved.
+    pub bytes: u64,
     /// Slots in which bursts were looked for.
     pub slot_ns: i64,
     /// Against which bursts were judged; `None` without I/O.
@@ -296,6 +298,7 @@ fn stream(
         .collect();
     StreamDetail {
         class,
+        bytes: series.bytes.iter().sum(),
         slot_ns: series.dt_ns,
         limit: own.limit,
         bursts_found: own.bursts.len(),
@@ -305,11 +308,23 @@ fn stream(
             .iter()
             .filter_map(|k| unevenness(&series.coarser(*k).ios, series.dt_ns * *k as i64))
             .collect(),
-        periodic_cause: cause(class, &onsets),
+        periodic_cause: usual_actor(onsets.iter().filter_map(|onset| cause(class, &[*onset]))),
         periodicity,
         starvation_cause: cause(other_class, &intervals),
         starvation,
     }
+}
+
+/// Whoever comes back most often, not whoever moved most: one large flush among many commits is not the clock.
+fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
+    let mut seen: Vec<(Actor, u32)> = Vec::new();
+    for actor in actors {
+        match seen.iter_mut().find(|(a, _)| (a.tgid, a.comm) == (actor.tgid, actor.comm)) {
+            Some((_, n)) => *n += 1,
+            None => seen.push((actor, 1)),
+        }
+    }
+    seen.into_iter().rev().max_by_key(|(_, n)| *n).map(|(actor, _)| actor)
 }
 
 fn envelope_of(series: &Series) -> Vec<(i64, u64)> {

@@ -8,6 +8,8 @@ mod device;
 mod histogram;
 mod io;
 mod loss;
+mod name;
+mod rates;
 mod recording;
 mod request;
 
@@ -16,6 +18,8 @@ pub use device::{DevId, Device, DeviceKind};
 pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
+pub use name::{Name, Named};
+pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 
@@ -48,6 +52,8 @@ pub enum Observation {
     Lost(Lost),
     /// A remark on the time line.
     Mark(Mark),
+    /// What a file or a control group is called.
+    Name(Name),
 }
 
 impl Observation {
@@ -59,6 +65,7 @@ impl Observation {
             Self::Request(r) => r.end_ns,
             Self::Lost(l) => l.to_ns,
             Self::Mark(m) => m.at_ns,
+            Self::Name(n) => n.at_ns,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::schema::Table;
 use super::segment;
 use super::stream::Observations;
 use super::wal::{self, NewerWal, WalContents};
-use crate::model::{CounterSample, Io, LossReason, Lost, Mark, RecordingMeta, Request};
+use crate::model::{CounterSample, Io, LossReason, Lost, Mark, Name, RecordingMeta, Request};
 
 /// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
 /// operation, bytes and device time are always there.
@@ -157,6 +157,11 @@ impl Recording {
         RequestReader(TableReader::new(self.blocks(Table::Requests), range, u64::MAX))
     }
 
+    /// The names told in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
+    pub fn names(&self, range: Range<i64>) -> NameReader {
+        NameReader(TableReader::new(self.blocks(Table::Names), range, u64::MAX))
+    }
+
     /// Rows of the `requests` table.
     pub fn requests_stored(&self) -> u64 {
         self.blocks(Table::Requests).iter().map(|b| b.rows as u64).sum()
@@ -179,7 +184,8 @@ impl Recording {
         let ios = self.ios(range.clone(), IoColumns::ALL);
         let (lost, marks) = (self.lost(range.clone()), self.marks(range.clone()));
         let requests = self.requests(range.clone());
-        Observations::new(ios, self.counters(range), requests, lost, marks)
+        let names = self.names(range.clone());
+        Observations::new(ios, self.counters(range), requests, names, lost, marks)
     }
 }
 
@@ -236,6 +242,24 @@ impl RequestReader {
 
 impl Iterator for RequestReader {
     type Item = Result<Vec<Request>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+}
+
+/// Batches of names in order of time. Damaged blocks are left out, and told in words.
+pub struct NameReader(TableReader<Name>);
+
+impl NameReader {
+    /// The damaged blocks met so far, in words.
+    pub fn warnings(&self) -> &[String] {
+        self.0.warnings()
+    }
+}
+
+impl Iterator for NameReader {
+    type Item = Result<Vec<Name>, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.0.next()
@@ -367,7 +391,7 @@ impl Opening<'_> {
             Table::Io => self.damage.push(lost_block(from, to, rows, LossReason::Corrupt)),
             Table::Lost => self.damage.push(lost_block(from, to, None, LossReason::Corrupt)),
             // How many requests a block held says nothing of block I/Os.
-            Table::Counters | Table::Marks | Table::Requests => {}
+            Table::Counters | Table::Marks | Table::Requests | Table::Names => {}
         }
     }
 }

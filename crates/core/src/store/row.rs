@@ -4,8 +4,8 @@ use super::column::Column;
 use super::frame::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
-    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Op,
-    Origin,
+    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Name,
+    Named, Op, Origin,
 };
 
 /// A row of one of the recording's tables.
@@ -189,5 +189,37 @@ impl Row for Mark {
     fn assemble(c: &[Column], i: usize) -> Mark {
         let text = |column: usize| String::from_utf8_lossy(c[column].text(i).unwrap_or_default()).into_owned();
         Mark { at_ns: c[0].int(i).unwrap_or(0), kind: text(1), text: text(2) }
+    }
+}
+
+impl Row for Name {
+    const TABLE: Table = Table::Names;
+
+    fn time(&self) -> i64 {
+        self.at_ns
+    }
+
+    fn encode(rows: &[Name], e: &mut FrameEncoder) {
+        let number = |of: Named| match of {
+            Named::File { fs_dev, ino } => (Some(i64::from(fs_dev)), ino),
+            Named::Cgroup(id) => (None, id),
+            Named::Unknown => (None, 0),
+        };
+        e.ints(rows.iter().map(|r| r.at_ns));
+        e.texts(rows.iter().map(|r| r.of.kind().or(Some(""))), |t, out| out.extend_from_slice(t.as_bytes()));
+        e.options(rows.iter().map(|r| number(r.of).0));
+        e.ints(rows.iter().map(|r| number(r.of).1));
+        e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
+    }
+
+    fn assemble(c: &[Column], i: usize) -> Name {
+        let id = c[3].int(i).unwrap_or(0);
+        let of = match (c[1].text(i), c[2].int(i)) {
+            (Some(b"file"), Some(fs_dev)) => Named::File { fs_dev: fs_dev as i32, ino: id },
+            (Some(b"cgroup"), _) => Named::Cgroup(id),
+            _ => Named::Unknown,
+        };
+        let text = String::from_utf8_lossy(c[4].text(i).unwrap_or_default()).into_owned();
+        Name { at_ns: c[0].int(i).unwrap_or(0), of, text }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) enum Table {
     Lost = 3,
     Marks = 4,
     Requests = 5,
+    Names = 6,
 }
 
 /// What a column holds.
@@ -158,14 +159,24 @@ const REQUESTS: &[ColumnDef] = &[
     optional("path", Text, Few),
 ];
 
+const NAMES: &[ColumnDef] = &[
+    required("at_ns", I64, Time),
+    required("kind", Text, Few),
+    optional("fs_dev", I32, Few),
+    required("id", I64, Many),
+    required("text", Text, Few),
+];
+
 impl Table {
-    pub const ALL: [Table; Table::COUNT] = [Table::Io, Table::Counters, Table::Lost, Table::Marks, Table::Requests];
+    pub const ALL: [Table; Table::COUNT] =
+        [Table::Io, Table::Counters, Table::Lost, Table::Marks, Table::Requests, Table::Names];
 
     /// How many tables there are.
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
 
     /// All but the block I/Os.
-    pub const OTHERS: [Table; Table::COUNT - 1] = [Table::Counters, Table::Lost, Table::Marks, Table::Requests];
+    pub const OTHERS: [Table; Table::COUNT - 1] =
+        [Table::Counters, Table::Lost, Table::Marks, Table::Requests, Table::Names];
 
     /// Directory of the table inside a recording, and first part of its logs' names.
     pub fn name(self) -> &'static str {
@@ -175,6 +186,7 @@ impl Table {
             Table::Lost => "lost",
             Table::Marks => "marks",
             Table::Requests => "requests",
+            Table::Names => "names",
         }
     }
 
@@ -193,13 +205,14 @@ impl Table {
             Table::Lost => LOST,
             Table::Marks => MARKS,
             Table::Requests => REQUESTS,
+            Table::Names => NAMES,
         }
     }
 
     /// Position of the column by which the table is ordered.
     pub fn time_column(self) -> usize {
         match self {
-            Table::Io | Table::Counters | Table::Marks | Table::Requests => 0,
+            Table::Io | Table::Counters | Table::Marks | Table::Requests | Table::Names => 0,
             Table::Lost => 1,
         }
     }

@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 
 use super::error::StoreError;
-use super::reader::{CounterReader, IoReader, RequestReader};
-use crate::model::{CounterSample, Io, Lost, Mark, Observation, Request};
+use super::reader::{CounterReader, IoReader, NameReader, RequestReader};
+use crate::model::{CounterSample, Io, Lost, Mark, Name, Observation, Request};
 
-/// Observations in order of [`Observation::at_ns`]; at the same instant losses first, then marks, counters, requests and I/Os.
+/// Observations in order of [`Observation::at_ns`]; at the same instant losses first, then marks, names,
+/// counters, requests and I/Os.
 pub struct Observations {
     ios: IoReader,
     io_batch: VecDeque<Io>,
@@ -14,6 +15,8 @@ pub struct Observations {
     counter_batch: VecDeque<CounterSample>,
     requests: RequestReader,
     request_batch: VecDeque<Request>,
+    names: NameReader,
+    name_batch: VecDeque<Name>,
     lost: VecDeque<Lost>,
     marks: VecDeque<Mark>,
     damage_seen: usize,
@@ -25,6 +28,7 @@ impl Observations {
         ios: IoReader,
         counters: CounterReader,
         requests: RequestReader,
+        names: NameReader,
         lost: Vec<Lost>,
         marks: Vec<Mark>,
     ) -> Observations {
@@ -35,6 +39,8 @@ impl Observations {
             counter_batch: VecDeque::new(),
             requests,
             request_batch: VecDeque::new(),
+            names,
+            name_batch: VecDeque::new(),
             lost: lost.into(),
             marks: marks.into(),
             damage_seen: 0,
@@ -44,7 +50,8 @@ impl Observations {
 
     /// The damaged blocks met so far, in words.
     pub fn warnings(&self) -> impl Iterator<Item = &String> {
-        self.ios.warnings().iter().chain(self.counters.warnings()).chain(self.requests.warnings())
+        let others = self.requests.warnings().iter().chain(self.names.warnings());
+        self.ios.warnings().iter().chain(self.counters.warnings()).chain(others)
     }
 
     fn refill(&mut self) -> Result<(), StoreError> {
@@ -72,6 +79,12 @@ impl Observations {
                 None => break,
             }
         }
+        while self.name_batch.is_empty() {
+            match self.names.next().transpose()? {
+                Some(rows) => self.name_batch.extend(rows),
+                None => break,
+            }
+        }
         Ok(())
     }
 
@@ -79,6 +92,7 @@ impl Observations {
         let heads = [
             self.lost.front().map(|l| l.to_ns),
             self.marks.front().map(|m| m.at_ns),
+            self.name_batch.front().map(|n| n.at_ns),
             self.counter_batch.front().map(|c| c.at_ns),
             self.request_batch.front().map(|r| r.end_ns),
             self.io_batch.front().map(|io| io.done_ns),
@@ -87,8 +101,9 @@ impl Observations {
         match which {
             0 => self.lost.pop_front().map(Observation::Lost),
             1 => self.marks.pop_front().map(Observation::Mark),
-            2 => self.counter_batch.pop_front().map(Observation::Counters),
-            3 => self.request_batch.pop_front().map(|r| Observation::Request(Box::new(r))),
+            2 => self.name_batch.pop_front().map(Observation::Name),
+            3 => self.counter_batch.pop_front().map(Observation::Counters),
+            4 => self.request_batch.pop_front().map(|r| Observation::Request(Box::new(r))),
             _ => self.io_batch.pop_front().map(Observation::Io),
         }
     }
@@ -101,7 +116,8 @@ impl Iterator for Observations {
         if self.failed {
             return None;
         }
-        if (self.io_batch.is_empty() || self.counter_batch.is_empty() || self.request_batch.is_empty())
+        let empty = self.io_batch.is_empty() || self.counter_batch.is_empty();
+        if (empty || self.request_batch.is_empty() || self.name_batch.is_empty())
             && let Err(e) = self.refill()
         {
             self.failed = true;

@@ -16,7 +16,7 @@ use super::segment::{self, Closed, Segment};
 use super::tally::Tally;
 use super::wal::{self, WalFile};
 use crate::model::{
-    CounterSample, Device, Io, LossReason, Lost, Mark, Observation, RecorderCost, RecordingMeta, Request,
+    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecorderCost, RecordingMeta, Request,
 };
 
 /// How a recording is written.
@@ -101,6 +101,7 @@ pub struct RecordingWriter {
     lost: Vec<Lost>,
     marks: Vec<Mark>,
     requests: Vec<Request>,
+    names: Vec<Name>,
     repeats: Repeats,
     segments: [Segment; Table::COUNT],
     shelf: Shelf,
@@ -121,6 +122,8 @@ const RETRY_NS: i64 = 1_000_000_000;
 const RESERVE: usize = 64 << 10;
 /// Marks kept for later while the disk is full.
 const MARKS_WAITING: usize = 1024;
+/// Names kept for later in the same way.
+const NAMES_WAITING: usize = 4096;
 
 impl RecordingWriter {
     /// Creates the directory `dir` and its first files. If that fails, nothing of it stays.
@@ -151,6 +154,7 @@ impl RecordingWriter {
             lost: Vec::new(),
             marks: Vec::new(),
             requests: Vec::new(),
+            names: Vec::new(),
             repeats: Repeats::default(),
             segments: Table::ALL.map(|t| Segment::new(t, 1)),
             shelf,
@@ -207,9 +211,10 @@ impl RecordingWriter {
                 self.lost.push(*lost);
             }
             Observation::Mark(mark) => self.marks.push(mark.clone()),
+            Observation::Name(name) => self.names.push(name.clone()),
             Observation::Request(request) => self.requests.push((**request).clone()),
         }
-        let rest = [self.counters.len(), self.lost.len(), self.marks.len(), self.requests.len()];
+        let rest = [self.counters.len(), self.lost.len(), self.marks.len(), self.requests.len(), self.names.len()];
         let waiting = rest.into_iter().max().unwrap_or(0);
         if waiting >= self.limits.frame_rows { self.flush_rest() } else { Ok(()) }
     }
@@ -346,6 +351,12 @@ impl RecordingWriter {
         marks.drain(..n);
         marks.truncate(MARKS_WAITING);
         self.marks = marks;
+        self.tolerate_full(written)?;
+        let mut names = std::mem::take(&mut self.names);
+        let (n, written) = self.write_rows(&names);
+        names.drain(..n);
+        names.truncate(NAMES_WAITING);
+        self.names = names;
         self.tolerate_full(written)?;
         Table::OTHERS.into_iter().try_for_each(|t| self.close_if_large(t))
     }

@@ -1,6 +1,9 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+mod import;
 pub mod iostat;
+mod lab;
+mod signal;
 mod units;
 
 use std::ffi::OsString;
@@ -8,6 +11,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use import::ImportPlan;
+pub use lab::{LabCopies, LabExperiment, LabFio, LabPlan, LabPoll};
+pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -18,10 +24,18 @@ pub enum Plan {
     Report(ReportPlan),
     Zoom(ZoomPlan),
     Live(LivePlan),
+    Import(ImportPlan),
+    Lab(LabPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Files(FilesPlan),
     Iostat(IostatPlan),
+    Util(UtilPlan),
+    Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Guard,
+    #[command(hide = true)]
+    Enter(EnterPlan),
 }
 
 #[derive(Debug, Parser)]
@@ -209,12 +223,20 @@ pub struct WindowArgs {
 pub struct ZoomPlan {
     /// The recording
     pub recording: PathBuf,
-    /// Length of a row's interval, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
-    pub step: i64,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+}
+
+/// The rows of `zoom` and `live`.
+#[derive(Debug, Clone, Args)]
+pub struct RowArgs {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
     /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
@@ -226,7 +248,7 @@ pub struct ZoomPlan {
     pub extended: bool,
 }
 
-/// What a row of `zoom` stands for.
+/// What a row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// All devices together
@@ -262,24 +284,15 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
-    /// Length of a row's interval, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
-    pub step: i64,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
     /// Print rows (there is no other view yet)
     #[arg(long)]
     pub plain: bool,
     /// Show this disk only; may be repeated
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// One row for all disks, or one for each
-    #[arg(long, value_enum, default_value_t = By::All)]
-    pub by: By,
-    /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// More columns: percentiles, in-flight, busy time
-    #[arg(short = 'x', long)]
-    pub extended: bool,
     /// Stop after this time
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,

@@ -8,3 +8,5 @@ mod hotplug;
 mod machine;
 mod record;
 mod space;
+mod throttle;
+mod util;

@@ -6,6 +6,7 @@ mod bio;
 mod exact;
 mod honest;
 mod lab;
+mod names;
 mod programs;
 mod same;
 mod who;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::support::{io, ios, meta, read, record, small_segments};
 use crate::model::{
     ClassCounters, Comm, CounterSample, DataIo, DevId, DiskCounters, FlushCounters, How, Io, LossReason, Lost, Mark,
-    Observation, Op, Origin, RecorderCost, Request, RequestFlags, SyncKind,
+    Name, Named, Observation, Op, Origin, RecorderCost, Request, RequestFlags, SyncKind,
 };
 use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
 
@@ -136,6 +136,9 @@ fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
     all.push(Observation::Lost(lost));
     all.push(Observation::Mark(Mark { at_ns: 33_333, kind: "phase".into(), text: "naïve \\x41 \u{1b}[31m".into() }));
     all.push(Observation::Request(Box::new(request(44_444))));
+    let file = Named::File { fs_dev: -1, ino: i64::MAX };
+    all.push(Observation::Name(Name { at_ns: 22_222, of: file, text: "/a b/\\x41\n \u{1b}[31m".into() }));
+    all.push(Observation::Name(Name { at_ns: 66_666, of: Named::Cgroup(-7), text: "/".into() }));
     all.push(Observation::Request(Box::new(Request::new(1, 55_555))));
     all.sort_by_key(Observation::at_ns);
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(6)).expect("creates");

@@ -198,6 +198,11 @@ impl Session {
         self.send(others);
     }
 
+    /// Puts a remark on the time line, now.
+    pub fn mark(&mut self, kind: &str, text: &str) {
+        self.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
+    }
+
     fn send(&mut self, others: Vec<Observation>) {
         if self.pipeline.send(others) == Err(WriterEnded) {
             self.feed.set_writer_gone();

@@ -1,0 +1,201 @@
+//! Paths of files and control groups by the numbers that the kernel's side of the tracer knows.
+
+use std::fs;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use iolens_core::model::DevId;
+use rustix::fs::{Mode, OFlags};
+
+use super::handle::{self, Handle};
+use super::mounts::{Mount, MountTable};
+
+/// Mounts that are not known are looked for again after this.
+const MOUNTS_AGE: Duration = Duration::from_secs(1);
+/// Mounts of one file system that are tried for one file.
+const MOST_MOUNTS: usize = 8;
+/// Descriptors of one process that are looked at for one file.
+const MOST_DESCRIPTORS: usize = 256;
+
+/// Looks up paths. Nothing is remembered but the list of mounts: who asks keeps the answers.
+///
+/// A file is opened by its number, as a mere reference, through a mount of its file system; the path is the kernel's own
+/// word for it (`/proc/self/fd`), and holds only if it leads back to the same file. ext2, ext3, ext4 and f2fs allow that
+/// by number alone, xfs tells the generation that it wants too, btrfs does on newer kernels; where it does not work,
+/// the descriptors of the process that did the I/O are searched. Mounts are open during a lookup only (some ten
+/// microseconds), so that they can be unmounted.
+#[derive(Debug, Default)]
+pub struct Names {
+    mounts: MountTable,
+    read: Option<Instant>,
+}
+
+impl Names {
+    /// Nothing is read before the first question.
+    pub fn new() -> Names {
+        Names::default()
+    }
+
+    /// The path of inode `ino` on the file system with device `fs_dev` (`major << 20 | minor`), as this process sees
+    /// it; of a file that was removed and is still open its last one, followed by ` (deleted)`. `tgid`: a process that
+    /// may have it open. `None` where it cannot be told for sure. Not escaped; bytes that are no UTF-8 become U+FFFD.
+    pub fn file(&mut self, fs_dev: i32, ino: i64, tgid: Option<i32>) -> Option<String> {
+        self.know(|m| m.dev.0 == fs_dev);
+        let ino = u64::try_from(ino).ok()?;
+        let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().filter(|m| m.dev.0 == fs_dev).collect();
+        if ambiguous(&mounts) {
+            return None;
+        }
+        // Stable: of those with equally high roots the first one mounted.
+        mounts.sort_by_key(|m| m.root.as_os_str().len());
+        let by_number = mounts.iter().take(MOST_MOUNTS).find_map(|m| open_file(m, ino, fs_dev));
+        by_number.or_else(|| self.held_by(tgid?, fs_dev, ino))
+    }
+
+    /// The path of a control group within the version 2 hierarchy, by its id. Not escaped.
+    pub fn cgroup(&mut self, id: i64) -> Option<String> {
+        self.know(|m| m.fs_type == "cgroup2");
+        let mount = self.mounts.mounts().iter().find(|m| m.fs_type == "cgroup2")?;
+        let fd = open_directory(&mount.point)?;
+        let group = handle::open(fd.as_fd(), Handle::Kernfs(id as u64)).ok()?;
+        let path = link(&group)?;
+        let inside = path.strip_prefix(&mount.point).ok()?;
+        let same = fs::symlink_metadata(&path).ok()?.ino() == id as u64;
+        same.then(|| text(&mount.root.join(inside)))
+    }
+
+    /// Reads the mounts anew if none of them is `wanted` and they are not fresh.
+    fn know(&mut self, wanted: impl Fn(&Mount) -> bool) {
+        let fresh = self.read.is_some_and(|at| at.elapsed() < MOUNTS_AGE);
+        let stale = self.read.is_none_or(|at| at.elapsed() >= 10 * MOUNTS_AGE);
+        if stale || (!fresh && !self.mounts.mounts().iter().any(wanted)) {
+            self.mounts = MountTable::read(Path::new("/")).unwrap_or_default();
+            self.read = Some(Instant::now());
+        }
+    }
+
+    /// The file among the open ones of process `tgid`. Its path is that process's own if it lives in other mounts.
+    fn held_by(&self, tgid: i32, fs_dev: i32, ino: u64) -> Option<String> {
+        let entries = fs::read_dir(format!("/proc/{tgid}/fd")).ok()?;
+        let subvolumes = self.mounts.mounts().iter().any(|m| m.dev.0 == fs_dev && m.fs_type == "btrfs");
+        for entry in entries.flatten().take(MOST_DESCRIPTORS) {
+            // Follows the link to the file itself, without opening it.
+            let Ok(meta) = fs::metadata(entry.path()) else { continue };
+            // Files of btrfs carry the device of their subvolume; the mount tells the file system's.
+            let here = || if subvolumes { self.mount_of(&entry.path()) } else { Some(dev_of(&meta)) };
+            if meta.ino() == ino && meta.is_file() && here() == Some(fs_dev) {
+                return fs::read_link(entry.path()).ok().map(|p| text(&p));
+            }
+        }
+        None
+    }
+
+    /// Device of the file system on which the descriptor behind `link` (`/proc/PID/fd/N`) is open.
+    fn mount_of(&self, link: &Path) -> Option<i32> {
+        let info = link.parent()?.with_file_name("fdinfo").join(link.file_name()?);
+        let info = fs::read_to_string(info).ok()?;
+        let id: u64 = info.lines().find_map(|l| l.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+        self.mounts.mounts().iter().find(|m| m.id == id).map(|m| m.dev.0)
+    }
+}
+
+/// Inode numbers of btrfs count per subvolume: with several of them mounted a number alone says too little.
+fn ambiguous(mounts: &[&Mount]) -> bool {
+    let mut subvolumes = mounts.iter().filter(|m| m.fs_type == "btrfs").map(|m| m.subvolume());
+    subvolumes.next().is_some_and(|first| first.is_none() || subvolumes.any(|other| other != first))
+}
+
+/// Opens the file by its number through `mount`; its path, if that leads back to it.
+fn open_file(mount: &Mount, ino: u64, fs_dev: i32) -> Option<String> {
+    let fd = open_directory(&mount.point)?;
+    let handle = match mount.fs_type.as_str() {
+        "xfs" => Handle::Xfs { ino, generation: handle::xfs_generation(fd.as_fd(), ino)? },
+        "btrfs" => Handle::Btrfs { ino, subvolume: mount.subvolume()? },
+        "ext2" | "ext3" | "ext4" | "f2fs" => Handle::Inode(u32::try_from(ino).ok()?),
+        _ => return None,
+    };
+    let file = handle::open(fd.as_fd(), handle).ok()?;
+    let stat = rustix::fs::fstat(&file).ok()?;
+    let dev = DevId::new(rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)).0;
+    if stat.st_ino != ino || (dev != fs_dev && mount.fs_type != "btrfs") {
+        return None;
+    }
+    let path = link(&file)?;
+    if stat.st_nlink == 0 {
+        // Nothing leads to it any more; without its name in memory the kernel can only say "/".
+        let named = path.as_os_str().as_bytes().strip_suffix(b" (deleted)")?;
+        return named.strip_prefix(mount.point.as_os_str().as_bytes()).filter(|n| n.len() > 1).map(|_| text(&path));
+    }
+    let there = fs::symlink_metadata(&path).ok()?;
+    (there.ino() == ino && there.dev() == stat.st_dev).then(|| text(&path))
+}
+
+/// The mount point, unless it is a file or somebody has mounted over it.
+fn open_directory(point: &Path) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(point, flags, Mode::empty()).ok()
+}
+
+/// What the kernel calls an open file.
+fn link(fd: &OwnedFd) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+}
+
+fn dev_of(meta: &fs::Metadata) -> i32 {
+    DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev())).0
+}
+
+fn text(path: &Path) -> String {
+    String::from_utf8_lossy(path.as_os_str().as_bytes()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(kind: &str, subvolume: Option<u64>) -> Mount {
+        Mount {
+            id: 1,
+            parent: 1,
+            dev: DevId(1),
+            root: "/".into(),
+            point: "/".into(),
+            fs_type: kind.into(),
+            source: "none".into(),
+            super_options: subvolume.map_or_else(|| "rw".into(), |n| format!("rw,subvolid={n},subvol=/x").into()),
+        }
+    }
+
+    #[test]
+    fn numbers_of_several_subvolumes_say_too_little() {
+        let (a, b, none) = (mount("btrfs", Some(5)), mount("btrfs", Some(256)), mount("btrfs", None));
+        let ext4 = mount("ext4", None);
+        assert!(!ambiguous(&[]) && !ambiguous(&[&ext4, &ext4]) && !ambiguous(&[&a, &a]));
+        assert!(ambiguous(&[&a, &b]) && ambiguous(&[&none]));
+    }
+
+    #[test]
+    fn a_file_that_this_process_holds_is_found_among_its_descriptors() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("a b\n\u{1b}[31m");
+        let file = fs::File::create(&path).expect("creates");
+        let meta = file.metadata().expect("stat");
+        let names = Names::new();
+        let me = std::process::id() as i32;
+        assert_eq!(names.held_by(me, dev_of(&meta), meta.ino()).as_deref(), path.to_str());
+        assert_eq!(names.held_by(me, dev_of(&meta) + 1, meta.ino()), None);
+        drop(file);
+        assert_eq!(names.held_by(me, dev_of(&meta), meta.ino()), None);
+    }
+
+    #[test]
+    fn what_does_not_exist_has_no_name() {
+        let mut names = Names::new();
+        assert_eq!(names.file(-1, 2, None), None);
+        assert_eq!(names.file(DevId::new(2000, 1).0, 2, Some(i32::MAX)), None);
+        assert_eq!(names.cgroup(i64::MAX), None);
+    }
+}
