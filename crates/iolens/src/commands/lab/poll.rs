@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::poll::{BoxStats, ErrorBudget, box_stats};
-use iolens_core::model::DevId;
+use iolens_core::model::{DevId, Lost};
 use iolens_core::store::{IoColumns, Recording};
 use serde_json::{Value, json};
 
@@ -145,13 +145,14 @@ fn calibrate(cell: &PollCell, loops: &[LoopDisk]) -> Result<Option<f64>> {
     Ok(Some(best))
 }
 
-/// Exact busy time of each second from the I/Os of the recording; nothing if it has counters only or lost some.
+/// Exact busy time of each second from the I/Os of the recording; nothing if it has counters only.
 fn fill_truth(recording: &Path, disks: &[Disk], seconds: &mut [Second]) -> Result<()> {
     let r = Recording::open(recording)?;
     let Some(zero) = r.meta().start_monotonic_ns else { return Ok(()) };
-    if r.ios_stored() == 0 || r.lost(0..i64::MAX).iter().any(|l| l.reason.is_loss()) {
+    if r.ios_stored() == 0 {
         return Ok(());
     }
+    let losses: Vec<Lost> = r.lost(0..i64::MAX).into_iter().filter(|l| l.reason.is_loss()).collect();
     let mut spans: BTreeMap<DevId, Vec<(i64, i64)>> = BTreeMap::new();
     for batch in &mut r.ios(0..i64::MAX, IoColumns::QUEUE) {
         for io in &batch? {
@@ -163,6 +164,12 @@ fn fill_truth(recording: &Path, disks: &[Disk], seconds: &mut [Second]) -> Resul
     }
     for s in seconds {
         let Some(dev) = disks.iter().find(|d| d.name == s.device).map(|d| d.dev) else { continue };
+        // A second in which I/Os are missing has no exact value.
+        let misses =
+            |l: &Lost| l.dev.is_none_or(|d| d == dev) && l.to_ns + zero >= s.from_ns && l.from_ns + zero < s.to_ns;
+        if losses.iter().any(misses) {
+            continue;
+        }
         let list = spans.get(&dev).map(Vec::as_slice).unwrap_or_default();
         let from = list.partition_point(|x| x.1 <= s.from_ns);
         let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
