@@ -22,27 +22,30 @@ while [ $i -lt 500 ]; do
 	i=$((i + 1))
 done
 
-# Nanoseconds on a processor per sample, after the first: `schedstat` counts them exactly.
-cost() {
-	"$@" 1 >/dev/null 2>&1 &
-	pid=$!
-	sleep 1.5
-	read -r before _ </proc/$pid/schedstat
-	sleep "$samples"
-	read -r after _ </proc/$pid/schedstat
-	grep VmHWM /proc/$pid/status | tr -dc 0-9 >"$work/rss"
-	kill $pid
-	wait $pid 2>/dev/null || true
-	echo $(((after - before) / samples))
-}
+cargo build --quiet --release -p iolens-observe --example poll_cost
+sleeper=target/release/examples/poll_cost
 
+# Nanoseconds on a processor per sample, after the first (`schedstat` counts them exactly): ours, the reference's, and
+# what waking once a second costs by itself, all three at the same time.
 compare() {
 	what=$1
 	shift
-	theirs=$(cost iostat "$@")
-	ours=$(cost "$iolens" iostat "$@")
-	awk -v w="$what" -v o="$ours" -v t="$theirs" -v r="$(cat "$work/rss")" \
-		'BEGIN { printf "%-34s %8.0f us, reference %8.0f us per sample, ratio %.3f, RSS %d KiB\n", w, o / 1000, t / 1000, o / t, r }'
+	"$sleeper" --sleep & bare=$!
+	sleep 0.3
+	"$iolens" iostat "$@" 1 >/dev/null 2>&1 & ours=$!
+	sleep 0.3
+	iostat "$@" 1 >/dev/null 2>&1 & theirs=$!
+	sleep 1.2
+	for p in $bare $ours $theirs; do cut -d' ' -f1 /proc/$p/schedstat; done >"$work/before"
+	sleep "$samples"
+	for p in $bare $ours $theirs; do cut -d' ' -f1 /proc/$p/schedstat; done >"$work/after"
+	rss=$(grep VmHWM /proc/$ours/status | tr -dc 0-9)
+	kill $bare $ours $theirs
+	wait 2>/dev/null || true
+	paste "$work/before" "$work/after" | awk -v w="$what" -v n="$samples" -v r="$rss" '
+		{ us[NR] = ($2 - $1) / n / 1000 }
+		END { printf "%-32s %6.0f us, reference %6.0f us per sample: ratio %.3f; less the wake-up (%.0f us): %.3f; RSS %d KiB\n",
+			w, us[2], us[3], us[2] / us[3], us[1], (us[2] - us[1]) / (us[3] - us[1]), r }'
 }
 
 devices=$(ls /sys/block | wc -l)
@@ -51,19 +54,20 @@ compare "-x ALL, $devices devices" -x ALL
 compare "-x, 500 devices (-f)" -x -f "$work/500"
 compare "-x -p ALL, 500 devices (-f)" -x -f "$work/500" -p ALL
 
-startup() {
-	start=$(date +%s%N)
-	n=0
-	while [ $n -lt 200 ]; do
-		"$@" >/dev/null
-		n=$((n + 1))
-	done
-	echo $((($(date +%s%N) - start) / 200))
-}
-theirs=$(startup iostat -x)
-ours=$(startup "$iolens" iostat -x)
-theirs=$(((theirs + $(startup iostat -x)) / 2))
-ours=$(((ours + $(startup "$iolens" iostat -x)) / 2))
-awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2f ms, reference %.2f ms, ratio %.3f\n", o / 1e6, t / 1e6, o / t }'
+# Start to end of one report, in turns; medians.
+n=0
+while [ $n -lt 150 ]; do
+	t0=$(date +%s%N)
+	iostat -x >/dev/null
+	t1=$(date +%s%N)
+	"$iolens" iostat -x >/dev/null
+	t2=$(date +%s%N)
+	echo "$((t1 - t0))" >>"$work/theirs"
+	echo "$((t2 - t1))" >>"$work/ours"
+	n=$((n + 1))
+done
+theirs=$(sort -n "$work/theirs" | sed -n 75p)
+ours=$(sort -n "$work/ours" | sed -n 75p)
+awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2f ms, reference %.2f ms: ratio %.3f\n", o / 1e6, t / 1e6, o / t }'
 
-cargo run --quiet --release -p iolens-observe --example poll_cost
+"$sleeper"

@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 const FILES: [&str; 5] =
     ["io/000001.parquet", "counters/000001.parquet", "lost/000001.parquet", "marks/000001.parquet", "meta.json"];
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: shared::forgive_the_library(), |data: &[u8]| {
     let Some((first, bytes)) = data.split_first() else { return };
     let dir = shared::recording();
     let path = dir.join(FILES[usize::from(*first) % FILES.len()]);

@@ -36,7 +36,7 @@ fn log(table: u8, mut data: &[u8]) -> Vec<u8> {
     out
 }
 
-fuzz_target!(|data: &[u8]| {
+fuzz_target!(init: shared::forgive_the_library(), |data: &[u8]| {
     let Some((first, bytes)) = data.split_first() else { return };
     let table = first & 3;
     let name = ["io", "counters", "lost", "marks"][usize::from(table)];

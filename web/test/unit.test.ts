@@ -5,6 +5,7 @@ import type { Level } from "../src/data";
 import * as format from "../src/format";
 import * as link from "../src/link";
 import { Slots, bucketQuantile, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
+import { foremost } from "../src/sections/findings";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
 import { breathing, random } from "./synth";
@@ -81,6 +82,14 @@ test("evidence is shown by the unit in its key", () => {
   assert.equal(format.label("read_p99_during_us"), "read p99 during");
   assert.equal(format.label("bytes"), "bytes");
   assert.equal(format.label("peak_iops"), "peak IOPS");
+});
+
+test("the card shows what matters most of the evidence, and who did it", () => {
+  const evidence = { bytes: 1, cause: "dd", class: "write", core_s: 2, peak_bytes_per_s: 3, mean_1s_bytes_per_s: 4, nothing: null, list: [1] };
+  const [first, more] = foremost(evidence, 3);
+  assert.deepEqual(first.map(([k]) => k), ["peak_bytes_per_s", "mean_1s_bytes_per_s", "cause"]);
+  assert.deepEqual(more.map(([k]) => k), ["bytes", "class", "core_s", "list"]);
+  assert.deepEqual(foremost({ a: 1, b: 2 }, 3)[0].map(([k]) => k), ["a", "b"]);
 });
 
 test("zooming stays within the recording and above the finest slots", () => {

@@ -66,11 +66,11 @@ fn store(c: &mut Criterion) {
     let mut group = c.benchmark_group("store");
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10).measurement_time(Duration::from_secs(5));
     let mut n = 0;
-    let fresh = || {
+    let mut fresh = || {
         n += 1;
         tmp.path().join(format!("{n}.iolens"))
     };
-    group.bench_function("write", |b| b.iter_batched(fresh, |dir| record(&dir, &ios), BatchSize::PerIteration));
+    group.bench_function("write", |b| b.iter_batched(&mut fresh, |dir| record(&dir, &ios), BatchSize::PerIteration));
     let dir = tmp.path().join("read.iolens");
     record(&dir, &ios);
     for (name, columns) in [("read for zoom", IoColumns::QUEUE), ("read everything", IoColumns::ALL)] {

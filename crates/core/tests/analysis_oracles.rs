@@ -359,3 +359,46 @@ fn several_devices_are_kept_apart_and_joined() {
     assert_eq!((set.busy_percent, set.busy_read_percent, set.busy_both_percent), (Some(25.0), Some(20.0), Some(5.0)));
     assert_eq!((set.concurrency.mean, set.concurrency.max), (Some(0.3), Some(2)));
 }
+
+#[test]
+fn counters_alone_give_counts_and_means_but_no_percentiles() {
+    use iolens_core::analysis::timeline::{CounterRates, Flow};
+    let rates = |to_ns, ios| CounterRates {
+        dev: DEV,
+        from_ns: to_ns - 10,
+        to_ns,
+        flows: [
+            Some(Flow { ios, bytes: 4096 * ios, total_ns: 2_000_000 * ios as i64 }),
+            Some(Flow::default()),
+            None,
+            None,
+        ],
+        busy_ns: Some(5),
+        area_ns: Some(20),
+    };
+    let mut builder = ReportBuilder::new(Window::new(0, 100));
+    [rates(10, 3), rates(20, 0), rates(30, 1)].iter().for_each(|r| builder.counters(r));
+    let report = builder.finish(100);
+    let d = &report.devices.devices[0];
+    let read = d.class(Class::Read);
+    assert_eq!((report.devices.ios, read.ios, read.mean_us, read.p99_us), (4, 4, Some(2000.0), None));
+    assert_eq!((d.busy_percent, d.concurrency.mean, d.concurrency.p50), (None, Some(2.0), None));
+    assert_eq!(report.util_io_ticks_percent[&DEV], 50.0);
+    assert!(report.details.is_empty() && report.findings.is_empty());
+}
+
+#[test]
+fn the_clock_is_whoever_comes_back_not_whoever_moves_most() {
+    let by = |comm: &[u8], at_s: f64, bytes| Io {
+        comm: Some(Comm::new(comm)),
+        tgid: Some(3),
+        ..Io::new((at_s * SECOND) as i64, DEV, Op::WRITE, bytes, Some(1000), 100_000)
+    };
+    let mut ios: Vec<Io> = (0..18).map(|k| by(b"jbd2/vda1-8", 2.0 + 5.0 * f64::from(k), 24 << 10)).collect();
+    ios.push(by(b"kworker/u8:2", 62.3, 64 << 20));
+    ios.sort_by_key(|io| io.done_ns);
+    let report = report_of(&ios, 90.0);
+    let found = of_kind(&report, FindingKind::Periodicity);
+    near(found[0].evidence["period_s"].as_f64().expect("a number"), 5.0, 0.05, "period");
+    assert_eq!(found[0].evidence["cause"], "ext4's journal, jbd2/vda1-8 (process 3)");
+}

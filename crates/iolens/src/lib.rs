@@ -3,6 +3,7 @@
 
 pub mod cli;
 pub mod commands;
+pub mod control;
 pub mod lab;
 pub mod present;
 

@@ -22,6 +22,10 @@ fn trespasses(room: &str, forbidden: &[&str]) -> Vec<String> {
     assert!(!files.is_empty() || !crates.join(room).exists(), "{room} holds no Rust file");
     let mut found = Vec::new();
     for file in files {
+        // Tests may do what their room may not: they are not in the program.
+        if file.components().any(|c| c.as_os_str() == "tests") || file.file_name().is_some_and(|n| n == "tests.rs") {
+            continue;
+        }
         let text = fs::read_to_string(&file).expect("readable");
         for (i, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or("");

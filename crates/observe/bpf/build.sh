@@ -2,7 +2,7 @@
 # Compiles the kernel half. The result is checked in, so that `cargo build` needs no clang; it is the same byte for
 # byte wherever it is built with the pinned compiler.
 #
-#   build.sh           writes blkio.bpf.o
+#   build.sh           writes blkio.bpf.o and files.bpf.o
 #   build.sh --check   builds aside and compares (exit 1 if they differ)
 #
 # CLANG names the compiler; the pinned one is clang 14 as in Debian 12 (apt-get install clang-14).
@@ -18,11 +18,13 @@ if [ "${1:-}" = --check ]; then
     out=$(mktemp -d)
     trap 'rm -rf "$out"' EXIT
 fi
-"$clang" -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror \
-    -Wno-unused-function -Wno-unused-const-variable -Wno-unused-parameter \
-    -ffile-prefix-map="$PWD"=. -fdebug-compilation-dir=. \
-    -c blkio.bpf.c -o "$out/blkio.bpf.o"
-if [ "$out" != . ] && ! cmp blkio.bpf.o "$out/blkio.bpf.o"; then
-    echo "build.sh: the checked-in blkio.bpf.o is not what its source compiles to; run crates/observe/bpf/build.sh" >&2
-    exit 1
-fi
+for name in blkio files; do
+    "$clang" -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror \
+        -Wno-unused-function -Wno-unused-const-variable -Wno-unused-parameter \
+        -ffile-prefix-map="$PWD"=. -fdebug-compilation-dir=. \
+        -c "$name.bpf.c" -o "$out/$name.bpf.o"
+    if [ "$out" != . ] && ! cmp "$name.bpf.o" "$out/$name.bpf.o"; then
+        echo "build.sh: the checked-in $name.bpf.o is not what its source compiles to; run crates/observe/bpf/build.sh" >&2
+        exit 1
+    fi
+done

@@ -79,7 +79,7 @@ struct file_request {
 	u64 open_enter_ns; /* of a sync: its beginning */
 	u64 open_exit_ns;
 	u64 close_enter_ns;
-	u64 close_exit_ns; /* of a sync: its end */
+	u64 close_exit_ns; /* of a sync: its end; read after the event has its place in the ring (order.rs) */
 	u64 last_exit_ns;
 	u64 active_ns; /* time inside data I/Os, summed */
 	u64 bytes_in;
@@ -95,6 +95,8 @@ struct file_request {
 	u8 slowest_how;
 	u8 sync; /* of a sync: enum kind */
 	u8 pad[2];
+	u32 slowest_bytes; /* saturates */
+	u32 pad2;
 	u64 slowest_enter_ns;
 	u64 slowest_ns;
 	u64 size; /* bytes of the file when it was closed */
@@ -112,7 +114,7 @@ struct file_request {
 	u32 exec_tid; /* this thread is in exec, which will close so many of its descriptors */
 	u32 exec_aliases;
 };
-_Static_assert(sizeof(struct file_request) == 264, "file_request: change src/trace/files/event.rs too");
+_Static_assert(sizeof(struct file_request) == 272, "file_request: change src/trace/files/event.rs too");
 
 #define FILE_WAYS 8
 
@@ -133,15 +135,15 @@ struct file_name {
 };
 _Static_assert(sizeof(struct file_name) == 1048, "file_name: change src/trace/files/event.rs too");
 
-/* Indices of files_lost[]. */
+/* Indices of files_state.lost[]. */
 enum { FILES_LOST_RING = 0, FILES_LOST_TABLE = 1, FILES_LOST_NAMES = 2, FILES_LOST_TASKS = 3, FILES_LOST_KINDS = 4 };
 
-struct files_loss {
-	u64 count;
-	u64 first_ns; /* of the current epoch */
-	u64 last_ns;
-	u64 epoch;
+/* What user space reads without asking for a whole map. */
+struct files_state {
+	u64 tracked; /* requests in the table */
+	u64 lost[FILES_LOST_KINDS];
 };
+_Static_assert(sizeof(struct files_state) == 40, "files_state: change src/trace/files/event.rs too");
 
 /* filter_mode bits: all that are set must agree */
 enum { FILTER_PID = 1, FILTER_COMM = 2, FILTER_CGROUP = 4, FILTER_TREE = 8 };

@@ -1,10 +1,12 @@
 //! What one poll of the counters costs beside a bare `pread` of the same file, and how punctual 1 kHz sampling is.
 //!
-//!     cargo run --release -p iolens-observe --example poll_cost [ROOT]
+//!     cargo run --release -p iolens-observe --example poll_cost [ROOT | --sleep]
+//!
+//! `--sleep` only sleeps until the next second, for ever: what a sampler of no cost would still cost.
 //!
 //! All figures of one run are taken in turns, so that they are ratios under the same conditions.
 
-use iolens_observe::counters::{DiskstatsReader, KernelFile, Root, Sampler, monotonic_ns, parse_stat};
+use iolens_observe::counters::{DiskstatsReader, Pace, Root, Sampler, StatFile, monotonic_ns};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -13,6 +15,12 @@ const TURNS: usize = 60;
 const POLLS: usize = 200;
 
 fn main() {
+    if std::env::args().nth(1).is_some_and(|a| a == "--sleep") {
+        let mut pace = Pace::new(Duration::from_secs(1));
+        loop {
+            pace.wait();
+        }
+    }
     let root = std::env::args().nth(1).map_or_else(Root::live, Root::under);
     let disk = root.names("/sys/block").ok().and_then(|names| {
         names
@@ -47,13 +55,13 @@ fn compare(mut a: impl FnMut(), mut b: impl FnMut()) -> (f64, f64) {
 fn one_disk(root: &Root, disk: &str) {
     let path = root.path(format!("/sys/block/{disk}/stat"));
     let Ok(bare) = std::fs::File::open(&path) else { return };
-    let (mut file, mut buffer, mut room) = (KernelFile::new(&path), Vec::new(), [0u8; 4096]);
+    let (mut file, mut buffer, mut room) = (StatFile::new(&path), Vec::new(), [0u8; 4096]);
     let mut sum = 0u64;
     let (p, r) = compare(
         || {
             let _ = bare.read_at(&mut room, 0);
         },
-        || sum = sum.wrapping_add(file.read(&mut buffer).map(|t| parse_stat(t).counters.read.ios).unwrap_or(0)),
+        || sum = sum.wrapping_add(file.read(&mut buffer).map(|s| s.counters.read.ios).unwrap_or(0)),
     );
     println!("one disk ({disk}): bare pread {p:.0} ns, poll {r:.0} ns, ratio {:.3}", r / p);
 }
@@ -88,6 +96,11 @@ fn cpu_ns() -> i64 {
 }
 
 fn kilohertz(root: &Root, disk: &str) {
+    let (mut pace, start, cpu) = (Pace::new(Duration::from_millis(1)), monotonic_ns(), cpu_ns());
+    while monotonic_ns() - start < 2_000_000_000 {
+        pace.wait();
+    }
+    let floor = (cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0;
     let Ok(mut sampler) = Sampler::new(root, Some(&[disk]), Duration::from_millis(1)) else { return };
     let (start, cpu) = (monotonic_ns(), cpu_ns());
     let mut late: Vec<i64> = Vec::with_capacity(8192);
@@ -100,7 +113,7 @@ fn kilohertz(root: &Root, disk: &str) {
     late.sort_unstable();
     let at = |q: f64| late[((late.len() - 1) as f64 * q) as usize] as f64 / 1000.0;
     println!(
-        "1 kHz of {disk}: {share:.2} % of a core, {} samples, {} missed, lateness p50 {:.0} us, p99 {:.0} us, max {:.0} us",
+        "1 kHz of {disk}: {share:.2} % of a core ({floor:.2} % for the sleeps alone), {} samples, {} missed, lateness p50 {:.0} us, p99 {:.0} us, max {:.0} us",
         late.len(),
         sampler.pace().missed(),
         at(0.5),

@@ -3,5 +3,7 @@
 //! Who may know whom: this crate knows `iolens_core::model` only.
 
 pub mod counters;
+pub mod import;
+pub mod terminal;
 pub mod topology;
 pub mod trace;

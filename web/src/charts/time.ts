@@ -26,7 +26,7 @@ const STYLES: Record<SeriesSpec["style"], { paths: uPlot.Series.PathBuilder; wid
 export class TimeChart {
   readonly root: HTMLElement;
   readonly #plotBox = h("div", { class: "plot" });
-  readonly #empty = h("p", { class: "empty", text: "This recording does not hold these numbers." });
+  readonly #empty = h("p", { class: "empty" });
   readonly #readout = h("div", { class: "float" });
   readonly #chips: HTMLButtonElement[] = [];
   readonly #on: boolean[];
@@ -77,6 +77,8 @@ export class TimeChart {
     const known = hasData(level, this.spec);
     this.#plotBox.hidden = !known;
     this.#empty.hidden = known;
+    const several = (this.store.scope?.devices.length ?? 0) > 1;
+    this.#empty.textContent = several ? "Not known of several devices together: choose one." : "This recording does not hold these numbers.";
     this.spec.series.forEach((s, i) => {
       const chip = this.#chips[i];
       if (!chip) return;
@@ -115,7 +117,11 @@ export class TimeChart {
     if (line.peak && !finer) return out;
     const raw = line.peak && fine ? peaks(level, fine, column, a, b) : level.column(column)?.subarray(a, b);
     const seconds = (i: number) => (line.peak && fine ? fine.step : level.seconds(a + i));
-    raw?.forEach((v, i) => (out[i] = Number.isNaN(v) ? null : line.spec.value(v, seconds(i))));
+    raw?.forEach((v, i) => {
+      // Counters round short latencies to 0, which has no place on a logarithmic axis.
+      const hidden = Number.isNaN(v) || (this.spec.log === true && v <= 0);
+      out[i] = hidden ? null : line.spec.value(v, seconds(i));
+    });
     return out;
   }
 

@@ -5,8 +5,33 @@ import * as format from "../format";
 import type { Store } from "../store";
 import { around } from "../zoom";
 
-const FIRST = matchMedia("(max-width: 700px)").matches ? 3 : 6;
-const FACTS = 6;
+/** Cards shown at first. */
+const shownAtFirst = () => (matchMedia("(max-width: 700px)").matches ? 3 : 6);
+const FACTS = 7;
+
+/** What matters most of a finding's evidence, in this order; the rest is folded away. */
+const FOREMOST = [
+  "read_p99_during_us", "read_p99_outside_us", "write_p99_during_us", "write_p99_outside_us", "ratio",
+  "period_s", "cycles", "confidence", "p_value",
+  "peak_bytes_per_s", "mean_1s_bytes_per_s", "hidden_factor", "bytes", "ios", "peak_iops",
+  "knee_in_flight", "mean_in_flight", "max_ios_per_s", "saturated_percent",
+  "io_ticks_percent", "exact_percent", "expected_percent", "busy_percent", "util_io_ticks_percent",
+  "slowest_us", "max_us", "errors", "cause",
+];
+
+/** Evidence that is worth a place on the card, the foremost first, and all the rest. */
+export function foremost(evidence: Record<string, unknown>, most: number): [[string, unknown][], [string, unknown][]] {
+  const known = Object.entries(evidence).filter(([, v]) => v !== null);
+  const plain = known.filter(([, v]) => typeof v !== "object");
+  const rank = (key: string) => (FOREMOST.includes(key) ? FOREMOST.indexOf(key) : FOREMOST.length);
+  const ordered = [...plain].sort((a, b) => rank(a[0]) - rank(b[0]));
+  const named = ordered.filter(([k]) => FOREMOST.includes(k)).length;
+  const first = ordered.slice(0, named > 0 ? Math.min(most, named) : most);
+  // Who did it is always worth its line.
+  const cause = ordered.find(([k]) => k === "cause");
+  if (cause && !first.includes(cause)) first[first.length - 1] = cause;
+  return [first, known.filter((e) => !first.includes(e))];
+}
 
 /** Findings as cards; choosing one zooms the charts to its time. */
 export class Findings {
@@ -26,7 +51,7 @@ export class Findings {
       fill(this.#list, h("p", { class: "empty", text: this.#nothing() }));
       return;
     }
-    const shown = this.#all ? findings : findings.slice(0, FIRST);
+    const shown = this.#all ? findings : findings.slice(0, shownAtFirst());
     this.#cards.clear();
     const cards = shown.map((f) => this.#card(f));
     const rest = findings.length - shown.length;
@@ -42,7 +67,7 @@ export class Findings {
   }
 
   #showAll(): void {
-    const next = this.store.data.findings[FIRST];
+    const next = this.store.data.findings[shownAtFirst()];
     this.#all = true;
     this.#fill();
     if (next) this.#cards.get(next)?.querySelector<HTMLElement>("button")?.focus();
@@ -50,13 +75,11 @@ export class Findings {
 
   #card(f: Finding): HTMLElement {
     const definition = DEFINITIONS[f.kind];
-    const evidence = Object.entries(f.evidence).filter(([, v]) => v !== null && typeof v !== "object");
-    const rest = Object.entries(f.evidence).filter(([, v]) => typeof v === "object");
+    const [first, more] = foremost(f.evidence, FACTS);
     const fact = ([k, v]: [string, unknown]) => {
       const text = format.byKey(k, v);
       return h("div", { class: text.length > 18 ? "wide" : undefined }, h("dt", { text: format.label(k) }), h("dd", { text }));
     };
-    const more = [...evidence.slice(FACTS), ...rest];
     const card = h(
       "article",
       { class: `card ${f.severity}` },
@@ -68,7 +91,7 @@ export class Findings {
         f.device !== null && h("span", { class: "device", text: f.device }),
       ),
       h("p", { class: "summary", text: f.summary }),
-      h("dl", { class: "facts" }, ...evidence.slice(0, FACTS).map(fact)),
+      h("dl", { class: "facts" }, ...first.map(fact)),
       more.length > 0 && h("details", {}, h("summary", { text: "All evidence" }), h("dl", { class: "facts" }, ...more.map(fact))),
       h("button", { class: "show", type: "button", "aria-label": `Show in the charts: ${f.summary}`, text: `Show ${this.#when(f)}`, onclick: () => this.#show(f) }),
     );

@@ -10,7 +10,7 @@ use super::io_ticks;
 use super::periodicity;
 use super::starvation::{self, Starvation};
 use super::window::Window;
-use crate::model::Class;
+use crate::model::{Class, Origin};
 
 /// Microbursts of one stream that are worth a finding of their own.
 const TOLD_BURSTS: usize = 3;
@@ -20,6 +20,15 @@ const LEAST_BYTES: u64 = 4 << 20;
 
 /// One-second samples must hide at least this much.
 const LEAST_HIDDEN: f64 = 2.0;
+
+/// Longer ones one-second samples do show, or they are no bursts but the load itself.
+const LONGEST_NS: i64 = 1_500_000_000;
+
+/// Faster rhythms must move some data to be told.
+const BREATH_S: f64 = 0.5;
+
+/// From this ratio of p99 on a suspicion is a warning too.
+const GRAVE_RATIO: f64 = 5.0;
 
 /// A name for a file, if the recording knows one: (device of the file system, inode) to path.
 pub type PathOf<'a> = &'a dyn Fn(i32, i64) -> Option<String>;
@@ -42,11 +51,10 @@ fn name_of(actor: Option<Actor>, path_of: PathOf) -> Option<String> {
     let actor = actor?;
     let role = actor.comm.and_then(|c| kernel_writer(&c.to_text()));
     let path = actor.file.and_then(|(dev, ino)| path_of(dev, ino));
-    let who = match &path {
-        // The path says it better than an inode number.
-        Some(_) => Actor { file: None, ..actor }.describe(),
-        None => actor.describe(),
-    };
+    // The path says it better than an inode number, and the role better than the origin.
+    let file = actor.file.filter(|_| path.is_none());
+    let origin = if role.is_some() { Origin::Direct } else { actor.origin };
+    let who = Actor { file, origin, ..actor }.describe();
     let mut text = role.map_or_else(String::new, |r| format!("{r}, "));
     let parts: Vec<String> = who.into_iter().chain(path).collect();
     text += &parts.join(", ");
@@ -107,7 +115,8 @@ fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) ->
 }
 
 fn is_microburst(b: &BurstDetail) -> bool {
-    b.burst.bytes >= LEAST_BYTES && b.burst.above_baseline && b.second.hidden_factor >= LEAST_HIDDEN
+    let short = b.burst.to_ns - b.burst.from_ns <= LONGEST_NS;
+    short && b.burst.bytes >= LEAST_BYTES && b.burst.above_baseline && b.second.hidden_factor >= LEAST_HIDDEN
 }
 
 fn microburst(detail: &DeviceDetail, stream: &StreamDetail, b: &BurstDetail, all: usize, path_of: PathOf) -> Finding {
@@ -171,7 +180,7 @@ fn starved(detail: &DeviceDetail, victim: &StreamDetail, burster: &StreamDetail,
         dev: Some(detail.dev),
         from_ns: first.burst.from_ns,
         to_ns: last.burst.to_ns,
-        severity: if proven { Severity::Warning } else { Severity::Info },
+        severity: if proven || s.ratio_p99 >= Some(GRAVE_RATIO) { Severity::Warning } else { Severity::Info },
         summary: starved_in_words(victim, burster, s, p, cause.as_deref()),
         evidence: starvation_evidence(victim, s, cause),
     })
@@ -241,6 +250,11 @@ fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_o
         periodicity::Verdict::NotPeriodic | periodicity::Verdict::InsufficientData => return None,
     };
     let (period_s, p_value) = (p.period_s?, p.p_value?);
+    // A program that reads a block ten times a second is no news.
+    let per_cycle = stream.bytes as f64 / p.cycles.filter(|c| *c >= 1.0)?;
+    if period_s < BREATH_S && per_cycle < LEAST_BYTES as f64 / 4.0 {
+        return None;
+    }
     let cause = name_of(stream.periodic_cause, path_of);
     let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly by {c}"));
     let sure = if tentative { "; tentative: too few periods to be sure" } else { "" };
@@ -359,7 +373,7 @@ fn util_disagrees(detail: &DeviceDetail, window: Window) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Comm, Origin};
+    use crate::model::Comm;
 
     #[test]
     fn kernel_threads_are_named_by_what_they_do() {
@@ -369,6 +383,8 @@ mod tests {
         let named = |_: i32, ino: i64| (ino == 12).then(|| "/srv/db".to_owned());
         let name = |a| name_of(Some(a), &nameless);
         assert_eq!(name(actor(b"jbd2/loop1-8", None)).as_deref(), Some("ext4's journal, jbd2/loop1-8 (process 9)"));
+        let flusher = Actor { origin: Origin::Writeback, ..actor(b"kworker/u8:2", None) };
+        assert_eq!(name(flusher).as_deref(), Some("the kernel's write-back, kworker/u8:2 (process 9)"));
         assert_eq!(name(actor(b"fio", None)).as_deref(), Some("fio (process 9)"));
         assert_eq!(name(actor(b"mdadm", None)).as_deref(), Some("mdadm (process 9)"));
         assert_eq!(name_of(Some(actor(b"dd", Some((1, 12)))), &named).as_deref(), Some("dd (process 9), /srv/db"));

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::attribution::{Attribution, AttributionSummary};
 use super::bursts::{self, Burst, BurstRule, Limit, SampledView};
 use super::capacity::{Capacity, capacity};
 use super::cells::{Actor, CLASSES, Cells, Series};
@@ -10,6 +11,7 @@ use super::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
 use super::load::{LoadPoint, LoadWindows};
 use super::losses::Losses;
 use super::order::{Span, Sweep};
+use super::peak::peak;
 use super::periodicity::{self, Periodicity, Verdict};
 use super::requests::{Request, Requests};
 use super::slots::{GROUP_NS, SLOT_NS, SlotSummary, SlotSweep};
@@ -38,6 +40,7 @@ pub(super) struct Gathered {
     ticks: Option<IoTicks>,
     load: LoadWindows,
     pub stages: Stages,
+    attribution: Attribution,
     requests: [Requests; 2],
 }
 
@@ -48,6 +51,7 @@ impl Gathered {
             ticks: kernel.map(|(regime, hz)| IoTicks::new(regime, hz)),
             load: LoadWindows::new(window),
             stages: Stages::new(window),
+            attribution: Attribution::new(window),
             requests: [Requests::new(SAMPLE), Requests::new(SAMPLE)],
         }
     }
@@ -56,6 +60,7 @@ impl Gathered {
     pub fn complete(&mut self, io: &Io) {
         self.load.complete(io.done_ns, io.bytes, io.total_ns());
         self.stages.complete(io);
+        self.attribution.push(io);
         if let Some(requests) = self.requests.get_mut(io.class() as usize) {
             requests.push(Request::from(io));
         }
@@ -103,6 +108,8 @@ pub struct BurstDetail {
 pub struct StreamDetail {
     /// Which.
     pub class: Class,
+    /// Bytes that it moved.
+    pub bytes: u64,
     /// Slots in which bursts were looked for.
     pub slot_ns: i64,
     /// Against which bursts were judged; `None` without I/O.
@@ -127,6 +134,19 @@ pub struct StreamDetail {
     pub starvation_cause: Option<Actor>,
 }
 
+/// The hour with most completed I/Os.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PeakHour {
+    /// Its beginning, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// I/Os per second in it.
+    pub ios_per_s: f64,
+    /// Over the mean of the recording.
+    pub ratio: f64,
+}
+
 /// One device in depth.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceDetail {
@@ -143,6 +163,11 @@ pub struct DeviceDetail {
     pub capacity: Capacity,
     /// Stages and seeks (A24).
     pub stages: StagesSummary,
+    /// By completion and by arrival (A6).
+    #[serde(skip)]
+    pub attribution: AttributionSummary,
+    /// The busiest hour (A12); `None` in a recording of less than two.
+    pub peak_hour: Option<PeakHour>,
     /// Reads and writes (A13 to A15).
     pub streams: [StreamDetail; 2],
 }
@@ -179,11 +204,28 @@ impl Gathered {
             slots: self.slots.finish(around.window),
             util: util_check(around, &stages, expected),
             capacity: capacity(&load),
+            attribution: self.attribution.finish(around.window),
+            peak_hour: peak_hour(around, &load),
             load,
             stages,
             streams,
         }
     }
+}
+
+/// Windows with losses were not observed.
+fn peak_hour(around: &Around, load: &[LoadPoint]) -> Option<PeakHour> {
+    const HOUR_NS: i64 = 3600 * 1_000_000_000;
+    let len_ns = load.first()?.len_ns;
+    if around.window.len_ns() < 2 * HOUR_NS {
+        return None;
+    }
+    let seen =
+        |p: &LoadPoint| (!around.losses.overlap(around.dev, p.from_ns, p.from_ns + len_ns)).then_some(p.ios_per_s);
+    let found = peak(&load.iter().map(seen).collect::<Vec<_>>(), (HOUR_NS / len_ns) as usize)?;
+    let from_ns = load[found.first].from_ns;
+    let to_ns = from_ns + found.slots as i64 * len_ns;
+    Some(PeakHour { from_ns, to_ns, ios_per_s: found.sum / found.slots as f64, ratio: found.ratio })
 }
 
 fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) -> Option<UtilCheck> {
@@ -256,6 +298,7 @@ fn stream(
         .collect();
     StreamDetail {
         class,
+        bytes: series.bytes.iter().sum(),
         slot_ns: series.dt_ns,
         limit: own.limit,
         bursts_found: own.bursts.len(),
@@ -265,11 +308,23 @@ fn stream(
             .iter()
             .filter_map(|k| unevenness(&series.coarser(*k).ios, series.dt_ns * *k as i64))
             .collect(),
-        periodic_cause: cause(class, &onsets),
+        periodic_cause: usual_actor(onsets.iter().filter_map(|onset| cause(class, &[*onset]))),
         periodicity,
         starvation_cause: cause(other_class, &intervals),
         starvation,
     }
+}
+
+/// Whoever comes back most often, not whoever moved most: one large flush among many commits is not the clock.
+fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
+    let mut seen: Vec<(Actor, u32)> = Vec::new();
+    for actor in actors {
+        match seen.iter_mut().find(|(a, _)| (a.tgid, a.comm) == (actor.tgid, actor.comm)) {
+            Some((_, n)) => *n += 1,
+            None => seen.push((actor, 1)),
+        }
+    }
+    seen.into_iter().rev().max_by_key(|(_, n)| *n).map(|(actor, _)| actor)
 }
 
 fn envelope_of(series: &Series) -> Vec<(i64, u64)> {

@@ -30,6 +30,21 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
+    /// The order in which equals are told.
+    fn rank(self) -> u8 {
+        match self {
+            FindingKind::IoError => 0,
+            FindingKind::SlowIo => 1,
+            FindingKind::Starvation => 2,
+            FindingKind::Saturation => 3,
+            FindingKind::Microburst => 4,
+            FindingKind::Periodicity => 5,
+            FindingKind::PageCache => 6,
+            FindingKind::UtilDisagreement => 7,
+            FindingKind::LostEvents => 8,
+        }
+    }
+
     /// Its name in JSON and on screens.
     pub fn name(self) -> &'static str {
         match self {
@@ -93,7 +108,7 @@ pub(super) fn evidence<const N: usize>(pairs: [(&str, Value); N]) -> Map<String,
     pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
 }
 
-/// Most severe first, then by time.
+/// Most severe first, then what people feel before what explains it, then by time.
 pub(super) fn sort(findings: &mut [Finding]) {
-    findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.from_ns, f.kind));
+    findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind.rank(), f.from_ns));
 }

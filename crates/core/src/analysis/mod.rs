@@ -7,15 +7,24 @@
 //! not be known is `None`, never zero; every mean and quantile carries its count; a printed time labels the end of its
 //! interval; an I/O belongs to the interval in which it completes.
 
+pub mod anova;
+pub mod attribution;
+pub mod audit;
 pub mod autocorrelation;
 pub mod bursts;
 pub mod capacity;
 pub mod cells;
 pub mod conclusions;
+pub mod copies;
+mod counted;
 pub mod detail;
 pub mod devices;
+pub mod distributions;
 pub mod envelope;
+pub mod files;
 pub mod findings;
+pub mod identities;
+pub mod imported;
 pub mod io_ticks;
 pub mod latencies;
 pub mod level;
@@ -25,14 +34,17 @@ pub mod order;
 pub mod overview;
 pub mod peak;
 pub mod periodicity;
+pub mod poll;
 pub mod report;
 pub mod requests;
 pub mod slots;
 pub mod stages;
 pub mod starvation;
 pub mod stats;
+pub mod sweep;
 pub mod timeline;
 pub mod trouble;
+pub mod utilisation;
 pub mod window;
 
 pub use devices::{ClassSummary, Concurrency, DeviceSummary, Devices, DevicesSummary};

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::bursts::{Limit, LimitSource};
 use super::cells::Cells;
 use super::conclusions::{PathOf, conclude};
+use super::counted::Counted;
 use super::detail::{Around, DeviceDetail, Gathered};
 use super::devices::{DeviceSweep, Devices, DevicesSummary, Issued, SetSummary, Sweeps};
 use super::findings::{self, Finding};
@@ -16,7 +17,7 @@ use super::order::{Hold, Span, StartOrder, Sweep};
 use super::timeline::CounterRates;
 use super::trouble::Trouble;
 use super::window::Window;
-use crate::model::{Class, DevId, Io, Lost, RecordingMeta};
+use crate::model::{Class, DevId, Io, Lost, RecordingMeta, Source};
 
 /// All answers about one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,6 +44,8 @@ pub struct ReportPlan {
     pub kernel: Option<(Regime, u32)>,
     /// Limits in bytes per second that the user gave for devices.
     pub limits: BTreeMap<DevId, f64>,
+    /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
+    pub has_ios: bool,
 }
 
 /// Accumulates a [`Report`].
@@ -58,7 +61,7 @@ pub struct ReportBuilder {
     cells: Cells,
     losses: Losses,
     trouble: Trouble,
-    ticks: BTreeMap<DevId, (i64, i64)>,
+    counted: BTreeMap<DevId, Counted>,
 }
 
 /// Whatever is swept in the order of start.
@@ -115,7 +118,11 @@ impl ReportBuilder {
     /// For `window` of the recording that `meta` describes.
     pub fn for_recording(meta: &RecordingMeta, window: Window) -> ReportBuilder {
         let regime = meta.kernel.as_deref().and_then(Regime::of_release);
-        ReportBuilder::with_plan(window, ReportPlan { kernel: regime.zip(meta.kernel_hz), ..ReportPlan::default() })
+        let kernel = regime.zip(meta.kernel_hz);
+        ReportBuilder::with_plan(
+            window,
+            ReportPlan { kernel, has_ios: meta.source == Source::Ebpf, ..ReportPlan::default() },
+        )
     }
 
     /// For `window`, with whatever else is known.
@@ -131,7 +138,7 @@ impl ReportBuilder {
             cells: Cells::new(window),
             losses: Losses::default(),
             trouble: Trouble::new(window),
-            ticks: BTreeMap::new(),
+            counted: BTreeMap::new(),
         }
     }
 
@@ -160,13 +167,11 @@ impl ReportBuilder {
         self.losses.push(lost);
     }
 
-    /// Takes the next difference of kernel counters: only for the comparison with `io_ticks`.
+    /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
+    /// where no single I/O was recorded.
     pub fn counters(&mut self, rates: &CounterRates) {
-        let inside = self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns;
-        if let Some(busy_ns) = rates.busy_ns.filter(|_| inside) {
-            let sum = self.ticks.entry(rates.dev).or_default();
-            sum.0 += busy_ns;
-            sum.1 += rates.to_ns - rates.from_ns;
+        if self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns {
+            self.counted.entry(rates.dev).or_default().add(rates);
         }
     }
 
@@ -187,7 +192,11 @@ impl ReportBuilder {
         let clipped =
             self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set: &mut self.set });
         self.issue_order.finish(&mut ByIssue { issued: &mut self.devices.issued, gathered });
-        let devices = self.devices.finish_swept(end_ns, clipped);
+        let mut devices = self.devices.finish_swept(end_ns, clipped);
+        if devices.ios == 0 && !self.plan.has_ios {
+            devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
+            devices.ios = devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum();
+        }
         let mut found = self.trouble.finish(devices.ios);
         let mut details = Vec::new();
         for (dev, gathered) in known.into_iter().zip(self.gathered) {
@@ -201,7 +210,7 @@ impl ReportBuilder {
                 cells: &self.cells,
                 losses: &self.losses,
                 limit: self.plan.limits.get(&dev).map(|l| Limit { bytes_per_s: *l, source: LimitSource::User }),
-                counted: self.ticks.get(&dev).copied(),
+                counted: self.counted.get(&dev).and_then(Counted::ticks),
                 busy_percent: summary.busy_percent,
                 complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
                 kernel: self.plan.kernel,
@@ -211,12 +220,9 @@ impl ReportBuilder {
         }
         details.sort_by_key(|d| d.dev);
         findings::sort(&mut found);
-        let util_io_ticks_percent = self
-            .ticks
-            .into_iter()
-            .filter(|(_, (_, covered_ns))| *covered_ns > 0)
-            .map(|(dev, (busy_ns, covered_ns))| (dev, 100.0 * busy_ns as f64 / covered_ns as f64))
-            .collect();
+        let percent = |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
+        let util_io_ticks_percent =
+            self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
         let regime = self.plan.kernel.map(|k| k.0);
         let set = self.set.set_summary(window);
         Report { devices, set, util_io_ticks_percent, regime, details, findings: found }

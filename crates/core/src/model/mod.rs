@@ -9,6 +9,7 @@ mod histogram;
 mod io;
 mod loss;
 mod name;
+mod rates;
 mod recording;
 mod request;
 
@@ -18,6 +19,7 @@ pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
 pub use name::{Name, Named};
+pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 

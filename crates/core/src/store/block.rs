@@ -8,12 +8,15 @@ use std::sync::Arc;
 use super::column::Column;
 use super::error::StoreError;
 use super::frame::FrameColumns;
-use super::parquet_read::{ColumnChunk, ParquetFile, Trouble};
+use super::parquet_read::{ColumnChunk, ParquetFile, Trouble, guarded};
 use super::row::Row;
 use super::wal::Frame;
 
 /// Rows that a cursor decodes at a time.
 const BATCH: usize = 8192;
+
+/// Rows of a row group that a reader takes: their times alone are half a gigabyte then.
+const MOST_ROWS: usize = 64 << 20;
 
 /// Where a block's rows are.
 #[derive(Debug, Clone)]
@@ -36,12 +39,15 @@ impl Block {
     /// The row groups of a file.
     pub fn of_file(file: ParquetFile) -> Result<Vec<Block>, Trouble> {
         let file = Arc::new(file);
+        if let Some(rows) = (0..file.row_groups()).map(|g| file.rows(g)).find(|rows| *rows > MOST_ROWS) {
+            return Err(Trouble::Damage(format!("a row group of {rows} rows; at most {MOST_ROWS} are read")));
+        }
         let groups = (0..file.row_groups()).filter(|g| file.rows(*g) > 0);
         groups
             .map(|group| {
                 let (min, max) = match file.time_bounds(group) {
                     Some(bounds) => bounds,
-                    None => read_bounds(&file, group)?,
+                    None => guarded(|| read_bounds(&file, group))?,
                 };
                 Ok(Block { min, max, rows: file.rows(group), place: Place::Group(file.clone(), group) })
             })
@@ -69,7 +75,7 @@ impl Block {
     pub fn open<R: Row>(&self, range: &Range<i64>, wanted: &impl Fn(usize) -> bool) -> Result<Cursor<R>, Trouble> {
         let wanted = |i: usize| R::TABLE.columns()[i].required || wanted(i);
         match &self.place {
-            Place::Group(file, group) => open_group(file, *group, self.rows, range, wanted),
+            Place::Group(file, group) => guarded(|| open_group(file, *group, self.rows, range, wanted)),
             Place::Log(frames, path) => open_log(frames, range, wanted).map_err(|_| {
                 Trouble::Fatal(StoreError::Damaged {
                     path: path.clone(),
@@ -189,13 +195,12 @@ impl<R: Row> Cursor<R> {
         let Some(rest) = self.rest.as_mut().filter(|r| r.left > 0) else { return Ok(false) };
         let n = BATCH.min(rest.left);
         rest.left -= n;
-        let mut columns = Vec::with_capacity(rest.chunks.len());
-        for chunk in &mut rest.chunks {
-            columns.push(match chunk {
-                Some(chunk) => chunk.read(&rest.file, n)?,
-                None => Column::Absent,
-            });
-        }
+        let GroupRest { file, chunks, .. } = rest;
+        let columns = chunks.iter_mut().map(|chunk| match chunk {
+            Some(chunk) => chunk.read(file, n),
+            None => Ok(Column::Absent),
+        });
+        let columns: Vec<Column> = guarded(|| columns.collect())?;
         self.batch.extend((0..n).map(|i| R::assemble(&columns, i)));
         Ok(true)
     }

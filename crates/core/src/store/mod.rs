@@ -7,6 +7,7 @@
 //!   meta.json, meta.json.bak    what is said once; each with a checksum
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
+//!   rates/ cpu/                 rows of imported tables, if any
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
@@ -27,6 +28,7 @@ mod meta_file;
 mod parquet_column;
 mod parquet_read;
 mod parquet_write;
+mod rates;
 mod reader;
 mod repeats;
 mod request_row;
@@ -43,6 +45,7 @@ mod wal;
 mod writer;
 
 pub use error::StoreError;
+pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
 pub use stream::Observations;
 pub use writer::{RecordingSummary, RecordingWriter, WriterOptions, WriterStatus};

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,6 +41,14 @@ impl From<ParquetError> for Trouble {
     }
 }
 
+/// Runs the Parquet library on bytes that nobody may have checksummed: where it panics on a malformed page header or
+/// footer, as fuzzing shows that it does, the block is damaged like any other.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    // What a panic may leave half-done is dropped with the block.
+    catch_unwind(AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(Trouble::Damage("it makes no sense to the Parquet decoder".to_owned())))
+}
+
 impl Trouble {
     fn io(path: &Path, e: io::Error) -> Trouble {
         match e.kind() {
@@ -70,6 +79,10 @@ impl std::fmt::Debug for ParquetFile {
 impl ParquetFile {
     /// Reads the footer and finds the table's columns.
     pub fn open(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
+        guarded(|| Self::read(path, table))
+    }
+
+    fn read(path: &Path, table: Table) -> Result<ParquetFile, Trouble> {
         let footer = read_footer(path).map_err(|e| Trouble::io(path, e))?;
         let footer = footer.ok_or_else(|| Trouble::Damage("this is no whole Parquet file".to_owned()))?;
         let whole = footer_is_whole(&footer);

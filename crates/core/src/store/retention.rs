@@ -75,7 +75,8 @@ impl Shelf {
     pub fn fits(&self, largest: u64) -> Result<(), StoreError> {
         let least = self.used(0) + 4 * largest;
         match self.keep {
-            Some(keep) if keep < least => Err(StoreError::KeepTooSmall { keep, least: 2 * least }),
+            // Half of a small limit is for files, so the rest may take the other half.
+            Some(keep) if keep < least => Err(StoreError::KeepTooSmall { keep, least: 2 * self.used(0) }),
             _ => Ok(()),
         }
     }

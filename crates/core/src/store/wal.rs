@@ -26,6 +26,8 @@ pub(crate) const FRAME_HEADER: usize = 36;
 pub(crate) const WAL_VERSION: u16 = 1;
 /// A longer payload is damage: the writer's frames stay far below.
 const MAX_PAYLOAD: usize = 64 << 20;
+/// Rows of a log: twice what a segment may hold. More is no log of ours, and would take memory without bound.
+const MAX_LOG_ROWS: usize = 2 << 20;
 
 /// A frame without its header: some rows of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +80,7 @@ pub(crate) struct WalFile {
     /// Bytes of complete frames, header included.
     pub len: u64,
     /// Whether something was appended since the last sync.
-    dirty: bool,
+    pub dirty: bool,
 }
 
 impl WalFile {
@@ -106,10 +108,8 @@ impl WalFile {
 
     /// Makes what was appended survive a power loss.
     pub fn sync(&mut self) -> io::Result<()> {
-        if self.dirty {
-            self.file.sync_data()?;
-            self.dirty = false;
-        }
+        self.file.sync_data()?;
+        self.dirty = false;
         Ok(())
     }
 }
@@ -142,6 +142,8 @@ pub(crate) struct WalContents {
     /// Table and segment of a whole header; damage there is no loss, as the file's name says the same.
     pub header: Option<(Table, u32)>,
     pub frames: Vec<Frame>,
+    /// Rows of all frames.
+    pub rows: usize,
     pub damage: Vec<WalDamage>,
     /// An unfinished write at the end: where it starts, and how many bytes there are.
     pub torn: Option<(usize, usize)>,
@@ -200,7 +202,9 @@ fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> 
         out.torn = Some((at, rest.len()));
         return None;
     };
-    if crc32fast::hash(payload) == h.crc {
+    let fits = out.rows + h.rows as usize <= MAX_LOG_ROWS;
+    if fits && crc32fast::hash(payload) == h.crc {
+        out.rows += h.rows as usize;
         out.frames.push(Frame { rows: h.rows, min: h.min, max: h.max, payload: payload.to_vec() });
     } else {
         let known = Some((h.rows, h.min, h.max));

@@ -14,7 +14,7 @@ use super::row::Row;
 use super::schema::Table;
 use super::segment::{self, Closed, Segment};
 use super::tally::Tally;
-use super::wal;
+use super::wal::{self, WalFile};
 use crate::model::{
     CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecorderCost, RecordingMeta, Request,
 };
@@ -27,7 +27,7 @@ pub struct WriterOptions {
     pub keep_bytes: Option<u64>,
     /// Everything older than this survives a power loss, in nanoseconds.
     pub sync_interval_ns: i64,
-    /// I/Os per Parquet file.
+    /// I/Os per Parquet file; at most [`WriterOptions::MAX_SEGMENT_ROWS`].
     pub segment_rows: usize,
     /// A segment this old is closed if it has [`WriterOptions::segment_min_rows`], in nanoseconds.
     pub segment_age_ns: i64,
@@ -40,6 +40,8 @@ pub struct WriterOptions {
 impl WriterOptions {
     /// Smallest [`WriterOptions::keep_bytes`]: the log, a segment and the description of the devices side by side.
     pub const MIN_KEEP: u64 = 4 << 20;
+    /// Largest [`WriterOptions::segment_rows`]; larger ones are taken as this.
+    pub const MAX_SEGMENT_ROWS: usize = 1 << 20;
 }
 
 impl Default for WriterOptions {
@@ -388,7 +390,11 @@ impl RecordingWriter {
 
     fn close_if_large(&mut self, table: Table) -> Result<(), StoreError> {
         let s = &self.segments[table as usize - 1];
-        let rows = if table == Table::Io { self.options.segment_rows } else { self.limits.other_rows };
+        let rows = if table == Table::Io {
+            self.options.segment_rows.min(WriterOptions::MAX_SEGMENT_ROWS)
+        } else {
+            self.limits.other_rows
+        };
         if s.rows < rows && s.wal_bytes() < self.limits.wal_bytes(table) {
             return Ok(());
         }
@@ -442,9 +448,12 @@ impl RecordingWriter {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        let mut logs = self.segments.iter_mut().filter_map(|s| s.wal.as_mut());
-        let synced = logs.try_for_each(|w| w.sync());
-        let synced = synced.and_then(|()| disk::sync_dir(&self.wal_dir));
+        // An idle recorder must not wake the disk: syncing even an unchanged file can flush its cache.
+        let mut logs = self.segments.iter_mut().filter_map(|s| s.wal.as_mut()).filter(|w| w.dirty).peekable();
+        if logs.peek().is_none() {
+            return Ok(());
+        }
+        let synced = logs.try_for_each(WalFile::sync).and_then(|()| disk::sync_dir(&self.wal_dir));
         self.tolerate_full(synced.map_err(|e| StoreError::io(&self.wal_dir, "sync", e)))
     }
 

@@ -1,6 +1,9 @@
 //! argv -> typed plans; nothing else. No room below this one sees clap.
 
+mod import;
 pub mod iostat;
+mod lab;
+mod signal;
 mod units;
 
 use std::ffi::OsString;
@@ -8,6 +11,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use import::ImportPlan;
+pub use lab::{LabCopies, LabExperiment, LabFio, LabPlan, LabPoll};
+pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -18,9 +24,18 @@ pub enum Plan {
     Report(ReportPlan),
     Zoom(ZoomPlan),
     Live(LivePlan),
+    Import(ImportPlan),
+    Lab(LabPlan),
     Doctor(DoctorPlan),
     Demo(DemoPlan),
+    Files(FilesPlan),
     Iostat(IostatPlan),
+    Util(UtilPlan),
+    Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Guard,
+    #[command(hide = true)]
+    Enter(EnterPlan),
 }
 
 #[derive(Debug, Parser)]
@@ -49,6 +64,7 @@ struct Cli {
 ///   iolens record -o db.iolens -d nvme0n1    one disk, until Ctrl-C
 ///   iolens record -- make -j8                while a command runs; its exit code is passed through
 ///   iolens record --keep 10G                 a flight recorder: the newest 10 GiB
+///   iolens record --files -- ./server        what a program does with its files, too (see `iolens files`)
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct RecordPlan {
@@ -85,12 +101,70 @@ pub struct RecordPlan {
     /// Time between the samples of --counters-raw
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s", hide_short_help = true)]
     pub raw_step: i64,
+    /// Record file-level requests too: every file from open to close, and every fsync (see `iolens files`). With a
+    /// command: of it and its children
+    #[arg(long)]
+    pub files: bool,
+    /// Of this process only; may be repeated. Implies --files, as do the next two; if several are given, all must hold
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<i32>,
+    /// Of tasks of this name only (as in /proc/PID/comm)
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Of tasks in this control group or below it only (a directory of cgroup v2)
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Of all processes, even with a command
+    #[arg(long, conflicts_with_all = ["pid", "comm", "cgroup"])]
+    pub all_files: bool,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
     /// Run this command and record while it runs
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+impl RecordPlan {
+    /// Whether file-level requests are recorded.
+    pub fn wants_files(&self) -> bool {
+        self.files || self.all_files || !self.pid.is_empty() || self.comm.is_some() || self.cgroup.is_some()
+    }
+}
+
+/// File-level requests of a recording made with --files: where an application's I/O time goes
+///
+/// Examples:
+///   iolens files web.iolens
+///   iolens files db.iolens --by process
+///   iolens files db.iolens --json | jq .classes
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct FilesPlan {
+    /// The recording
+    pub recording: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// What a row of the table stands for
+    #[arg(long, value_enum, default_value_t = FilesBy::Class)]
+    pub by: FilesBy,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub window: WindowArgs,
+}
+
+/// What a row of `files` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilesBy {
+    /// In, out, mixed, none, sync
+    Class,
+    /// Each process
+    Process,
+    /// Each file
+    Path,
+    /// Each control group
+    Cgroup,
 }
 
 /// Source of a recording.
@@ -149,12 +223,20 @@ pub struct WindowArgs {
 pub struct ZoomPlan {
     /// The recording
     pub recording: PathBuf,
-    /// Length of a row's interval, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
-    pub step: i64,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+}
+
+/// The rows of `zoom` and `live`.
+#[derive(Debug, Clone, Args)]
+pub struct RowArgs {
+    /// Length of a row's interval, at least 1ms
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub step: i64,
     /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
@@ -166,7 +248,7 @@ pub struct ZoomPlan {
     pub extended: bool,
 }
 
-/// What a row of `zoom` stands for.
+/// What a row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// All devices together
@@ -202,24 +284,15 @@ pub enum Format {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
-    /// Length of a row's interval, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
-    pub step: i64,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub rows: RowArgs,
     /// Print rows (there is no other view yet)
     #[arg(long)]
     pub plain: bool,
     /// Show this disk only; may be repeated
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
-    /// One row for all disks, or one for each
-    #[arg(long, value_enum, default_value_t = By::All)]
-    pub by: By,
-    /// How to print
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// More columns: percentiles, in-flight, busy time
-    #[arg(short = 'x', long)]
-    pub extended: bool,
     /// Stop after this time
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,

@@ -2,22 +2,25 @@
 
 use std::io::{StdoutLock, Write as _};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::order::Hold;
-use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan};
 use iolens_core::model::{Device, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::Topology;
 
 use super::record::{Feed, FeedOptions, Signals, Taken, choose_devices};
-use super::zoom::{device_keys, format};
-use crate::cli::{By, LivePlan};
+use super::zoom::{device_keys, format, group_by, group_name};
+use crate::cli::LivePlan;
 use crate::present::escape;
+use crate::present::html::Names;
 use crate::present::zoom::ZoomWriter;
 
-/// A row waits at most this long for I/Os that were in flight in it; longer ones are clipped.
+/// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
 const PATIENCE: Hold = Hold { spans: 1 << 20, ns: 1_000_000_000 };
+/// Other rows need not wait.
+const NONE: Hold = Hold { spans: 0, ns: 0 };
 
 /// Runs until `--for` is over, or Ctrl-C.
 ///
@@ -27,7 +30,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
     let devices = choose_devices(&topology, &plan.devices)?;
-    let options = FeedOptions { counters_step_ns: plan.step, ..FeedOptions::new(plan.source) };
+    let options = FeedOptions { counters_step_ns: plan.rows.step, ..FeedOptions::new(plan.source) };
     let feed = Feed::open(&options, devices.as_deref(), &topology)?;
     for line in feed.limits().iter().map(|l| escape::terminal(l).into_owned()) {
         eprintln!("iolens: {line}");
@@ -38,6 +41,11 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     let mut screen = Screen::new(plan, shown)?;
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
     match feed.source() {
+        Source::Counters if !matches!(screen.by, GroupBy::All | GroupBy::Device) => {
+            bail!(
+                "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)"
+            )
+        }
         Source::Counters => from_counters(feed, plan, &mut screen, over)?,
         _ => from_events(feed, plan, &options, &mut screen, over)?,
     }
@@ -55,23 +63,17 @@ struct Screen {
 
 impl Screen {
     fn new(plan: &LivePlan, devices: Vec<Device>) -> Result<Screen> {
-        let by = if plan.by == By::Device { GroupBy::Device } else { GroupBy::All };
-        let writer = ZoomWriter::new(format(plan.format), by, plan.extended, plan.step);
+        let by = group_by(plan.rows.by);
+        let writer = ZoomWriter::new(format(plan.rows.format), by, plan.rows.extended, plan.rows.step);
         let mut out = std::io::stdout().lock();
         out.write_all(writer.begin().as_bytes())?;
         out.flush()?;
         Ok(Screen { out, writer, by, devices })
     }
 
-    fn name(&self, key: GroupKey) -> String {
-        let GroupKey::Device(dev) = key else { return String::new() };
-        let known = |d: &&Device| d.id == dev;
-        self.devices.iter().find(known).map_or_else(|| dev.to_string(), |d: &Device| d.name.clone())
-    }
-
     fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
         for row in rows {
-            let name = self.name(row.key);
+            let name = group_name(&self.devices, &Names::default(), row.key);
             self.out.write_all(self.writer.row(&row, &name).as_bytes())?;
         }
         Ok(self.out.flush()?)
@@ -94,9 +96,11 @@ fn from_events(
     screen: &mut Screen,
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
-    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.step, plan.extended), PATIENCE)?;
+    let hold = if plan.rows.extended { PATIENCE } else { NONE };
+    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.rows.step, plan.rows.extended), hold)?;
+    let mut seen_to_ns = 0;
     let start_ns = feed.start_ns();
-    let wait_ns = options.poll_ns.min(plan.step);
+    let wait_ns = options.poll_ns.min(plan.rows.step);
     loop {
         let now_ns = monotonic_ns() - start_ns;
         let mut taken = Taken::default();
@@ -108,10 +112,13 @@ fn from_events(
         }
         if let Some(complete_to_ns) = taken.complete_to_ns {
             timeline.advance(complete_to_ns)?;
+            seen_to_ns = complete_to_ns;
         }
         screen.rows(std::iter::from_fn(|| timeline.next_row()))?;
         if over(now_ns) {
-            return Ok(());
+            // A last interval that is not over yet would show too little.
+            timeline.finish(seen_to_ns / plan.rows.step * plan.rows.step)?;
+            return screen.rows(std::iter::from_fn(|| timeline.next_row()));
         }
         feed.wait(start_ns + now_ns + wait_ns);
     }
@@ -127,8 +134,9 @@ fn from_counters(mut feed: Feed, plan: &LivePlan, screen: &mut Screen, over: imp
         let at_ns = taken.counters.first().map(|c| c.at_ns);
         let found: Vec<_> = taken.counters.iter().filter_map(|c| differences.push(c)).collect();
         if let Some((from_ns, to_ns)) = before_ns.zip(at_ns).filter(|(from, to)| from < to) {
-            let step_ns = (to_ns - from_ns).max(plan.step);
-            let mut timeline = CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.extended))?;
+            let step_ns = (to_ns - from_ns).max(plan.rows.step);
+            let mut timeline =
+                CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.rows.extended))?;
             found.iter().for_each(|d| timeline.push(d));
             screen.rows(timeline.finish(to_ns)?)?;
         }

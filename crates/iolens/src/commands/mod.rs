@@ -2,14 +2,21 @@
 
 mod demo;
 mod doctor;
+mod files;
+mod import;
 pub mod iostat;
+mod lab;
 mod live;
 mod names;
 pub mod record;
 mod report;
+mod report_rates;
 mod source;
+mod throttle;
+mod util;
 mod window;
 mod zoom;
+mod zoom_rates;
 
 use anyhow::Result;
 
@@ -25,8 +32,15 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
         Plan::Live(p) => live::run(&p),
+        Plan::Import(p) => import::run(&p),
+        Plan::Lab(p) => lab::run(&p.experiment),
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
+        Plan::Files(p) => files::run(&p),
         Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
+        Plan::Util(p) => util::run(&p),
+        Plan::Throttle(p) => throttle::run(&p),
+        Plan::Guard => throttle::guard(),
+        Plan::Enter(p) => throttle::enter(&p),
     }
 }

@@ -1,14 +1,15 @@
 //! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
-use iolens_core::analysis::timeline::Differences;
+use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, RecordingMeta, Source};
+use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::{names, source, window};
@@ -29,7 +30,8 @@ const MOST_DETAILS: usize = 8;
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
-    let report = analyse(&recording, &range)?;
+    let mut report = analyse(&recording, &range)?;
+    super::report_rates::add(&recording, range.clone(), &mut report)?;
     if let Some(path) = &plan.output {
         write_html(&recording, &range, &report, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
@@ -137,10 +139,12 @@ fn overviews(
     let is_layer = |dev| is_layer(meta, dev);
     let window = Window::new(range.start, range.end);
     if meta.source == Source::Counters {
-        let all: Vec<(DevId, u64)> =
-            meta.devices.iter().filter(|d| d.size_bytes != Some(0)).map(|d| (d.id, 1)).collect();
-        let plan = OverviewPlan::whole(window, scopes(&all, is_layer, MOST_SCOPES));
-        return Ok((counter_overview(recording, range, plan)?, None));
+        let (active, step_ns) = counted(recording, range)?;
+        let plan = OverviewPlan::whole_of_counters(window, scopes(&active, is_layer, MOST_SCOPES), step_ns);
+        let mut overview = CounterOverview::new(plan);
+        recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+        each_difference(recording, range, |d| overview.push(d))?;
+        return Ok((overview.finish(), None));
     }
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MOST_SCOPES));
     let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
@@ -171,11 +175,26 @@ fn overview(
     Ok(overview.finish())
 }
 
-fn counter_overview(recording: &Recording, range: &Range<i64>, plan: OverviewPlan) -> Result<OverviewData> {
-    let mut overview = CounterOverview::new(plan);
+/// What each device did in `range` according to its counters, and the recorder's step in nanoseconds.
+fn counted(recording: &Recording, range: &Range<i64>) -> Result<(Vec<(DevId, u64)>, i64)> {
+    let mut ios: BTreeMap<DevId, u64> = BTreeMap::new();
+    // Idle devices leave samples out, and the last one comes when it may: the lower quartile is the step.
+    let mut gaps = Histogram::new();
+    each_difference(recording, range, |d| {
+        if d.to_ns <= range.start {
+            return;
+        }
+        *ios.entry(d.dev).or_default() += d.flows.iter().flatten().map(|f| f.ios).sum::<u64>();
+        gaps.add(d.to_ns - d.from_ns);
+    })?;
+    Ok((ios.into_iter().collect(), gaps.quantile(0.25).unwrap_or(0)))
+}
+
+/// Differences between counter samples up to the end of `range`.
+fn each_difference(recording: &Recording, range: &Range<i64>, mut eat: impl FnMut(&CounterRates)) -> Result<()> {
     let mut differences = Differences::new(&recording.meta().devices);
     for batch in recording.counters(0..range.end) {
-        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| overview.push(&d));
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| eat(&d));
     }
-    Ok(overview.finish())
+    Ok(())
 }

@@ -14,7 +14,6 @@ use iolens_core::store::{IoColumns, Recording};
 use super::{names, source, window};
 use crate::cli::{By, Format, ZoomPlan};
 use crate::present::html::Names;
-use crate::present::report_json::device_name;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::present::{demo_text, escape};
 
@@ -25,20 +24,21 @@ use crate::present::{demo_text, escape};
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
-    let by = group_by(plan.by);
+    let rows = &plan.rows;
+    let by = group_by(rows.by);
     let timeline = TimelinePlan {
         window: Window::new(range.start, range.end),
-        step_ns: plan.step,
+        step_ns: rows.step,
         by,
         always: device_keys(&recording.meta().devices, by),
-        extended: plan.extended,
+        extended: rows.extended,
     };
     timeline.check()?;
     if recording.meta().source == Source::Counters && !matches!(by, GroupBy::All | GroupBy::Device) {
         bail!("--by: this recording was made from counters, which know devices only");
     }
     say_source(recording.meta());
-    let mut writer = ZoomWriter::new(format(plan.format), by, plan.extended, plan.step);
+    let mut writer = ZoomWriter::new(format(rows.format), by, rows.extended, rows.step);
     let mut out = BufWriter::new(std::io::stdout().lock());
     out.write_all(writer.begin().as_bytes())?;
     let meta = recording.meta();
@@ -47,7 +47,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
     };
     each_row(&recording, range, timeline, |row| {
-        Ok(out.write_all(writer.row(&row, &group_name(meta, &names, row.key)).as_bytes())?)
+        Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?)
     })?;
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;
@@ -64,7 +64,8 @@ fn say_source(meta: &RecordingMeta) {
     }
 }
 
-fn group_by(by: By) -> GroupBy {
+/// The analysis' word for a grouping.
+pub fn group_by(by: By) -> GroupBy {
     match by {
         By::All => GroupBy::All,
         By::Device => GroupBy::Device,
@@ -93,11 +94,13 @@ pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
 }
 
 /// What a row is called; names are escaped by the writer.
-fn group_name(meta: &RecordingMeta, names: &Names, key: GroupKey) -> String {
+pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     let unknown = || "unknown".to_owned();
     match key {
         GroupKey::All => String::new(),
-        GroupKey::Device(dev) => device_name(meta, dev),
+        GroupKey::Device(dev) => {
+            devices.iter().find(|d| d.id == dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
+        }
         GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
         GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
         GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
@@ -127,6 +130,9 @@ fn each_row(
     plan: TimelinePlan,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    if let Some(rows) = super::zoom_rates::rows(recording, &plan, range.end)? {
+        return rows.into_iter().try_for_each(show);
+    }
     if recording.meta().source == Source::Counters {
         return each_row_of_counters(recording, range, plan, show);
     }

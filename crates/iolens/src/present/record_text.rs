@@ -81,6 +81,12 @@ pub fn summary(s: &RecordSummary) -> String {
     out
 }
 
+/// The line about file-level requests.
+pub fn requests(n: i64, lost: i64, path: &Path) -> String {
+    let (n, lost) = (HumanCount(n.max(0) as u64), HumanCount(lost.max(0) as u64));
+    format!("{n} file-level requests, {lost} lost: iolens files {}\n", shell_word(path))
+}
+
 /// What to do with a recording.
 pub fn hints(path: &Path) -> String {
     format!("  iolens report {0}\n  iolens zoom {0} --step 10ms -x\n", shell_word(path))

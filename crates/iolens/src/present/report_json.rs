@@ -247,7 +247,7 @@ pub(super) mod tests {
         );
         let kinds: Vec<_> =
             doc["findings"].as_array().expect("an array").iter().map(|f| f["kind"].as_str().expect("text")).collect();
-        assert_eq!(kinds, ["io-error", "lost-events", "slow-io"]);
+        assert_eq!(kinds, ["io-error", "slow-io", "lost-events"]);
         assert_eq!(doc["findings"][0]["device"], "259:3");
     }
 }

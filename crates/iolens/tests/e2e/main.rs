@@ -3,8 +3,11 @@
 
 mod bad_input;
 mod crash;
+mod files;
 mod hotplug;
 mod machine;
 mod names;
 mod record;
 mod space;
+mod throttle;
+mod util;

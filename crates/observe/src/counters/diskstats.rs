@@ -240,6 +240,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn every_sequence_of_files_gives_its_own_rows(files in prop::collection::vec(prop::collection::vec((0u32..6, 0u64..9), 0..6), 1..6)) {
             let m = Machine::new(&["d0", "d1", "d2"]);

@@ -1,5 +1,6 @@
 //! Kernel files that are read again and again through one descriptor.
 
+use super::{ParsedStat, parse_stat};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -108,6 +109,40 @@ impl KernelFile {
     }
 }
 
+/// A `stat` file of sysfs, kept open; its text is parsed only when it has changed.
+#[derive(Debug)]
+pub struct StatFile {
+    file: KernelFile,
+    text: Vec<u8>,
+    stat: ParsedStat,
+}
+
+impl StatFile {
+    /// Names the file; it is opened by the first read.
+    pub fn new(path: impl Into<PathBuf>) -> StatFile {
+        StatFile { file: KernelFile::new(path), text: Vec::new(), stat: ParsedStat::default() }
+    }
+
+    /// Reads it; `buffer` is scratch room, best shared by many files.
+    ///
+    /// # Errors
+    /// What reading it says.
+    pub fn read(&mut self, buffer: &mut Vec<u8>) -> Result<ParsedStat, Errno> {
+        let text = self.file.read(buffer)?;
+        if text != self.text {
+            self.stat = parse_stat(text);
+            self.text.clear();
+            // Longer than any kernel's: not worth the memory.
+            match text.len() {
+                0..=1024 => self.text.extend_from_slice(text),
+                // No text of the kernel's; so the next is parsed, whatever it is.
+                _ => self.text.push(0),
+            }
+        }
+        Ok(self.stat)
+    }
+}
+
 /// Reads a small file once.
 ///
 /// # Errors
@@ -140,6 +175,23 @@ mod tests {
         assert_eq!(file.read(&mut buffer), Err(Errno::NOENT));
         std::fs::write(&path, "back").expect("written");
         assert_eq!(file.read(&mut buffer), Ok(&b"back"[..]));
+    }
+
+    #[test]
+    fn stat_files_follow_their_text() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stat");
+        let (mut file, mut buffer) = (StatFile::new(&path), Vec::new());
+        let mut reads = |text: &str| {
+            std::fs::write(&path, text).expect("written");
+            file.read(&mut buffer).map(|s| (s.fields, s.counters.read.ios))
+        };
+        assert_eq!(reads(""), Ok((0, 0)));
+        assert_eq!(reads("1 2 3 4 5 6 7 8 9 10 11\n"), Ok((11, 1)));
+        assert_eq!(reads("1 2 3 4 5 6 7 8 9 10 11\n"), Ok((11, 1)));
+        assert_eq!(reads("2 2 3 4 5 6 7 8 9 10 11\n"), Ok((11, 2)));
+        let long = format!("3 2 3 4 5 6 7 8 9 10 11{}", " ".repeat(2000));
+        assert_eq!((reads(&long), reads(&long), reads("")), (Ok((11, 3)), Ok((11, 3)), Ok((0, 0))));
     }
 
     #[test]

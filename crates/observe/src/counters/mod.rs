@@ -21,7 +21,7 @@ mod system;
 
 pub use clock::{LocalTime, Locale, unix_time_s};
 pub use diskstats::{DiskRow, DiskstatsReader, RowKind, sysfs_name};
-pub use file::{KernelFile, read_once};
+pub use file::{KernelFile, StatFile, read_once};
 pub use names::{MAPPER_DIR, PersistentNames, device_mapper_major, mapper_name, mapper_target};
 pub use pace::{Pace, Wake, monotonic_ns};
 pub use root::Root;

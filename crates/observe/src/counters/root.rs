@@ -125,13 +125,14 @@ impl Root {
 
     /// Major and minor number of the node `path` (its links followed); `None` if there is none.
     ///
-    /// In a recorded sample the node is a file that holds `MAJ:MIN`; a real node is taken as well.
+    /// Under a prefix and in a recorded sample it may also be a file that holds `MAJ:MIN`.
     pub fn node(&self, path: &Path) -> Option<(u32, u32)> {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
         let real = self.path(self.canonical(path)?);
         let meta = std::fs::metadata(&real).ok()?;
-        if self.recorded && !meta.file_type().is_block_device() && !meta.file_type().is_char_device() {
-            return if meta.is_file() { parse_number_pair(&super::read_once(&real).ok()?) } else { None };
+        if !meta.file_type().is_block_device() && !meta.file_type().is_char_device() {
+            let placeholder = meta.is_file() && !self.is_live();
+            return if placeholder { parse_number_pair(&super::read_once(&real).ok()?) } else { None };
         }
         let dev = meta.rdev();
         Some((rustix::fs::major(dev), rustix::fs::minor(dev)))

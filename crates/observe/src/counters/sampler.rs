@@ -1,7 +1,7 @@
 //! Counters of a set of devices at a fixed pace, down to 1 ms, by the cheaper of two roads.
 
 use super::root::path_of;
-use super::{DiskRow, DiskstatsReader, KernelFile, Pace, Root, RowKind, Wake, monotonic_ns, parse_stat};
+use super::{DiskRow, DiskstatsReader, Pace, Root, RowKind, StatFile, Wake, monotonic_ns};
 use iolens_core::model::{CounterSample, DevId, DiskCounters};
 use rustix::io::Errno;
 use std::path::Path;
@@ -53,12 +53,12 @@ pub struct Sampler {
 #[derive(Debug)]
 enum Road {
     Diskstats(DiskstatsReader),
-    StatFiles { root: Root, files: Vec<StatFile>, buffer: Vec<u8> },
+    StatFiles { root: Root, files: Vec<Named>, buffer: Vec<u8> },
 }
 
 #[derive(Debug)]
-struct StatFile {
-    file: KernelFile,
+struct Named {
+    file: StatFile,
     row: DiskRow,
     there: bool,
 }
@@ -173,12 +173,11 @@ fn copy_rows<'a>(to: &mut Vec<DiskRow>, from: impl Iterator<Item = &'a DiskRow>)
     to.truncate(n);
 }
 
-impl StatFile {
+impl Named {
     fn read(&mut self, root: &Root, buffer: &mut Vec<u8>) {
         let was_there = self.there;
         self.there = false;
-        let Ok(text) = self.file.read(buffer) else { return };
-        let stat = parse_stat(text);
+        let Ok(stat) = self.file.read(buffer) else { return };
         if stat.fields != 4 && stat.fields < 11 {
             return;
         }
@@ -194,7 +193,7 @@ impl StatFile {
 }
 
 /// `None` unless every name is found in sysfs.
-fn stat_files(root: &Root, names: &[Vec<u8>]) -> Option<Vec<StatFile>> {
+fn stat_files(root: &Root, names: &[Vec<u8>]) -> Option<Vec<Named>> {
     names
         .iter()
         .map(|name| {
@@ -202,9 +201,9 @@ fn stat_files(root: &Root, names: &[Vec<u8>]) -> Option<Vec<StatFile>> {
             let disk = Path::new("/sys/block").join(path_of(name));
             let (kind, dir) = if root.exists(&disk) { (RowKind::Disk, disk) } else { (RowKind::Partition, class) };
             let dev = device_number(root, name)?;
-            let file = KernelFile::new(root.path(dir.join("stat")));
+            let file = StatFile::new(root.path(dir.join("stat")));
             let row = DiskRow { dev, name: name.clone(), kind, fields: 0, counters: DiskCounters::default() };
-            root.exists(dir.join("stat")).then_some(StatFile { file, row, there: true })
+            root.exists(dir.join("stat")).then_some(Named { file, row, there: true })
         })
         .collect()
 }

@@ -130,13 +130,21 @@ impl SystemFiles {
     /// # Errors
     /// What reading `/proc/uptime` says.
     pub fn uptime_cs(&mut self) -> Result<Option<u64>, Errno> {
-        if self.own_clock {
-            let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-            return Ok(Some((t.tv_sec as u64).wrapping_mul(100).wrapping_add(t.tv_nsec as u64 / 10_000_000)));
+        if let Some(clock) = self.clock_cs() {
+            return Ok(Some(clock));
         }
         let uptime = parse_uptime_cs(self.uptime.read(&mut self.buffer)?);
         self.own_clock = uptime.is_some() && self.uptime.is_kernels();
         Ok(uptime)
+    }
+
+    /// Uptime in hundredths of a second by the clock; `None` until [`SystemFiles::uptime_cs`] has found that it may be used.
+    pub fn clock_cs(&self) -> Option<u64> {
+        let cs = || {
+            let t = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+            (t.tv_sec as u64).wrapping_mul(100).wrapping_add(t.tv_nsec as u64 / 10_000_000)
+        };
+        self.own_clock.then(cs)
     }
 
     /// Wall clock of a recorded sample, in seconds since the Unix epoch: the file `timestamp` of the root, else boot time

@@ -73,7 +73,7 @@ impl Topology {
     }
 }
 
-fn text(path: &Path) -> Option<String> {
+pub(super) fn text(path: &Path) -> Option<String> {
     let s = fs::read_to_string(path).ok()?;
     let s = s.trim();
     (!s.is_empty()).then(|| s.to_owned())
@@ -83,13 +83,13 @@ fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
     text(path)?.parse().ok()
 }
 
-fn dev_id(path: &Path) -> Option<DevId> {
+pub(super) fn dev_id(path: &Path) -> Option<DevId> {
     let s = text(path)?;
     let (major, minor) = s.split_once(':')?;
     Some(DevId::new(major.parse().ok()?, minor.parse().ok()?))
 }
 
-fn sorted_names(dir: &Path) -> Vec<String> {
+pub(super) fn sorted_names(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> =
         fs::read_dir(dir).into_iter().flatten().flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
     names.sort();

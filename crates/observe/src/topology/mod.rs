@@ -1,15 +1,21 @@
-//! Names for numbers: block devices and their stacks from `/sys/block`, the host from `/proc` and `/sys`.
+//! Names for numbers: block devices and their stacks from `/sys/block`, the host from `/proc` and `/sys`, the mount
+//! table, and from a path down to its disks.
 //!
 //! Everything is read under a root, so that a container's `/host` or a saved tree works like the live machine.
 
 mod devices;
 mod handle;
 mod host;
+mod mountpath;
 mod mounts;
 mod names;
 mod process;
+mod stack;
 
 pub use devices::{Lookup, Topology};
 pub use host::Host;
+pub use mountpath::{MountPath, Resolver};
+pub use mounts::{Mount, MountTable, MountWatch, canonical_under, join_under};
 pub use names::Names;
 pub use process::{boottime_ns, own_cost, prefer_this_thread, wall_clock_ns};
+pub use stack::{Disk, Layer};

@@ -1,91 +1,296 @@
-//! What is mounted where, as this process sees it.
+//! The mount table (`/proc/self/mountinfo`, proc_pid_mountinfo(5)) and which mount a path lies on.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
 
-/// A line of `/proc/self/mountinfo` (proc_pid_mountinfo(5)).
+use iolens_core::model::DevId;
+
+/// Longest chain of symbolic links that is followed (the kernel's own limit).
+const MAX_LINKS: usize = 40;
+
+/// A line of the mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mount {
-    /// Number that the kernel gives the mount.
+pub struct Mount {
+    /// Unique while the mount lasts; the kernel uses it again later.
     pub id: u64,
-    /// Device of the file system (`major << 20 | minor`).
-    pub fs_dev: i32,
-    /// Directory of the file system that is the root of this mount.
+    /// The mount on which this one sits.
+    pub parent: u64,
+    /// `st_dev` of its files. Major number 0: the kernel made it up, no block device has it.
+    pub dev: DevId,
+    /// Which directory of the file system is shown here: `/`, or something else in a bind mount.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// Where it is shown.
     pub point: PathBuf,
-    /// Type of the file system.
-    pub kind: String,
-    /// The subvolume of a btrfs mount.
-    pub subvolume: Option<u64>,
+    /// Kind of file system (`ext4`, `btrfs`, `fuse.sshfs`).
+    pub fs_type: String,
+    /// What was mounted, as it was named then: a device, a pool, `server:/path`.
+    pub source: OsString,
+    /// Options of the file system itself, separated by commas.
+    pub super_options: OsString,
 }
 
-/// The mounts of a mountinfo text; lines that are none are left out.
-pub(super) fn parse(text: &[u8]) -> Vec<Mount> {
-    text.split(|b| *b == b'\n').filter_map(parse_line).collect()
+impl Mount {
+    /// The number of the subvolume that a btrfs mount shows (`subvolid=`).
+    pub fn subvolume(&self) -> Option<u64> {
+        let options = split_protected(&self.super_options, b',');
+        options.iter().find_map(|o| o.to_str()?.strip_prefix("subvolid=")?.parse().ok())
+    }
+}
+
+/// All mounts that a process sees.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MountTable {
+    mounts: Vec<Mount>,
+}
+
+impl MountTable {
+    /// Reads the table under `root`: this process' own one on the live machine (`/`), that of process 1 elsewhere, since
+    /// `/host/proc/self` would show the mounts of the container that looks at `/host`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(root: &Path) -> io::Result<MountTable> {
+        let who = if root == Path::new("/") { "self" } else { "1" };
+        let path = root.join("proc").join(who).join("mountinfo");
+        let text = std::fs::read(&path).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        Ok(MountTable::parse(&text))
+    }
+
+    /// Takes lines as the kernel writes them; what is no such line is left out.
+    pub fn parse(text: &[u8]) -> MountTable {
+        MountTable { mounts: text.split(|b| *b == b'\n').filter_map(parse_line).collect() }
+    }
+
+    /// All mounts in the kernel's order.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// The mount with this id.
+    pub fn by_id(&self, id: u64) -> Option<&Mount> {
+        self.mounts.iter().find(|m| m.id == id)
+    }
+
+    /// The mount on which `path` lies: absolute, without symbolic links or `..`.
+    ///
+    /// Walks as the kernel does, from the root downwards, so that a mount which a later one covers is not taken.
+    pub fn of_path(&self, path: &Path) -> Option<&Mount> {
+        let is_root =
+            |m: &&Mount| m.point == Path::new("/") && !self.mounts.iter().any(|p| p.id == m.parent && p.id != m.id);
+        let mut at =
+            self.mounts.iter().find(is_root).or_else(|| self.mounts.iter().find(|m| m.point == Path::new("/")))?;
+        // Each step goes to a child, so no walk is longer than the table (a damaged one may hold a ring).
+        for _ in 0..self.mounts.len() {
+            let children =
+                self.mounts.iter().filter(|m| m.parent == at.id && m.id != at.id && path.starts_with(&m.point));
+            match children.min_by_key(|m| m.point.components().count()) {
+                Some(child) => at = child,
+                None => break,
+            }
+        }
+        Some(at)
+    }
+}
+
+/// Notices at the cost of one system call that mounts have come or gone.
+#[derive(Debug)]
+pub struct MountWatch(std::fs::File);
+
+impl MountWatch {
+    /// Watches this process' own table.
+    ///
+    /// # Errors
+    /// The table cannot be opened.
+    pub fn start() -> io::Result<MountWatch> {
+        std::fs::File::open("/proc/self/mountinfo").map(MountWatch)
+    }
+
+    /// Whether the table has changed since the last call (proc_pid_mounts(5): a change is exceptional data to poll(2)).
+    pub fn changed(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.0, PollFlags::PRI)], Some(&now)).is_ok_and(|n| n > 0)
+    }
 }
 
 fn parse_line(line: &[u8]) -> Option<Mount> {
-    let mut words = line.split(|b| *b == b' ');
-    let id = number(words.next()?)?;
-    let dev = std::str::from_utf8(words.nth(1)?).ok()?;
-    let (major, minor) = dev.split_once(':')?;
-    let fs_dev = major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?;
-    let (root, point) = (unescape(words.next()?), unescape(words.next()?));
-    // Optional fields end with a dash.
-    let mut rest = words.skip_while(|w| *w != b"-").skip(1);
-    let kind = String::from_utf8_lossy(rest.next()?).into_owned();
-    let subvolume = rest.nth(1).and_then(|options| {
-        options.split(|b| *b == b',').find_map(|o| number(o.strip_prefix(b"subvolid=".as_slice())?))
-    });
-    Some(Mount { id, fs_dev: fs_dev as i32, root, point, kind, subvolume })
+    let mut fields = line.split(|b| *b == b' ').filter(|f| !f.is_empty());
+    let number = |f: &[u8]| std::str::from_utf8(f).ok()?.parse::<u64>().ok();
+    let id = number(fields.next()?)?;
+    let parent = number(fields.next()?)?;
+    let (major, minor) = std::str::from_utf8(fields.next()?).ok()?.split_once(':')?;
+    let dev = DevId::new(major.parse().ok()?, minor.parse().ok()?);
+    let root = PathBuf::from(unescape(fields.next()?));
+    let point = PathBuf::from(unescape(fields.next()?));
+    // Optional fields of unknown number end with a dash.
+    fields.by_ref().find(|f| *f == b"-")?;
+    let fs_type = String::from_utf8_lossy(fields.next()?).into_owned();
+    let source = unescape(fields.next()?);
+    let super_options = unescape(fields.next().unwrap_or(b""));
+    Some(Mount { id, parent, dev, root, point, fs_type, source, super_options })
 }
 
-fn number(word: &[u8]) -> Option<u64> {
-    std::str::from_utf8(word).ok()?.parse().ok()
-}
-
-/// Undoes the octal escapes of mountinfo (space, tab, newline, backslash).
-fn unescape(word: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(word.len());
-    let mut rest = word;
-    while let Some((first, tail)) = rest.split_first() {
-        match rest {
-            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
-                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
+/// The kernel writes blank, tab, newline and backslash as three octal digits (`mangle_path`).
+fn unescape(field: &[u8]) -> OsString {
+    let mut out = Vec::with_capacity(field.len());
+    let mut i = 0;
+    while i < field.len() {
+        let octal = (field[i] == b'\\').then(|| field.get(i + 1..i + 4)).flatten().and_then(|digits| {
+            digits.iter().try_fold(0u32, |v, d| matches!(d, b'0'..=b'7').then(|| v * 8 + u32::from(d - b'0')))
+        });
+        match octal.and_then(|v| u8::try_from(v).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                i += 4;
             }
-            _ => {
-                out.push(*first);
-                rest = tail;
+            None => {
+                out.push(field[i]);
+                i += 1;
             }
         }
     }
-    OsString::from_vec(out).into()
+    OsString::from_vec(out)
+}
+
+/// Resolves links, `.` and `..` of `path` as realpath(3), but inside `root`: an absolute link in `/host/data` leads to
+/// `/host/...` and never out of it. The result is a path as the machine under `root` names it.
+///
+/// # Errors
+/// A part does not exist or may not be looked at, or links lead round in a ring.
+pub fn canonical_under(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    if root == Path::new("/") {
+        return std::fs::canonicalize(path);
+    }
+    let mut todo: Vec<OsString> = Vec::new();
+    let mut done = PathBuf::from("/");
+    let mut links = 0;
+    push(&mut todo, path);
+    while let Some(part) = todo.pop() {
+        if part == ".." {
+            done.pop();
+            continue;
+        }
+        let next = done.join(&part);
+        let real = join_under(root, &next);
+        if !std::fs::symlink_metadata(&real)?.is_symlink() {
+            done = next;
+            continue;
+        }
+        links += 1;
+        if links > MAX_LINKS {
+            return Err(io::Error::other("symbolic links lead round in a ring"));
+        }
+        let target = std::fs::read_link(&real)?;
+        if target.is_absolute() {
+            done = PathBuf::from("/");
+        }
+        push(&mut todo, &target);
+    }
+    Ok(done)
+}
+
+fn push(todo: &mut Vec<OsString>, path: &Path) {
+    let parts: Vec<OsString> = path
+        .components()
+        .filter_map(|c| match c {
+            Component::Normal(part) => Some(part.to_owned()),
+            Component::ParentDir => Some(OsString::from("..")),
+            _ => None,
+        })
+        .collect();
+    todo.extend(parts.into_iter().rev());
+}
+
+/// `path` of the machine under `root`, as this process must name it.
+pub fn join_under(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Splits a comma-separated option list of overlayfs at `,` and a layer list at `:`, where a backslash protects.
+pub(super) fn split_protected(text: &OsStr, separator: u8) -> Vec<OsString> {
+    let mut out = vec![Vec::new()];
+    let mut bytes = text.as_bytes().iter().peekable();
+    while let Some(b) = bytes.next() {
+        let last = out.len() - 1;
+        match *b {
+            b'\\' if matches!(bytes.peek(), Some(b':' | b',' | b'\\')) => out[last].extend(bytes.next()),
+            b if b == separator => out.push(Vec::new()),
+            b => out[last].push(b),
+        }
+    }
+    out.into_iter().map(OsString::from_vec).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    const TABLE: &str = "\
+1 1 0:2 / / rw - rootfs rootfs rw
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro
+30 22 8:17 / /data rw shared:2 master:3 - xfs /dev/sdb1 rw
+31 30 8:33 / /data/deep rw - ext4 /dev/sdc1 rw
+40 22 8:49 / /srv rw - ext4 /dev/sdd1 rw
+41 40 8:65 /export /srv rw - ext4 /dev/sde1 rw
+50 22 8:81 / /mnt/a/b rw - ext4 /dev/sdf1 rw
+51 22 8:97 / /mnt/a rw - ext4 /dev/sdg1 rw
+60 22 0:50 / /with\\040blank\\134x rw - tmpfs tmp rw
+";
 
     #[test]
-    fn lines_of_mountinfo_are_read_and_nonsense_is_left_out() {
-        let text = b"24 1 254:3 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
-            31 24 0:42 /sub\\134x /mnt/with\\040space\\011\\012 rw - btrfs /dev/vdb rw,space_cache=v2,subvolid=256,subvol=/x\n\
-            nonsense\n1 2 x:y / / rw - a b c\n7 8 1:2 /\n\xff\xfe\n";
-        let mounts = parse(text);
-        assert_eq!(mounts.len(), 2);
-        let root = Mount {
-            id: 24,
-            fs_dev: 254 << 20 | 3,
-            root: "/".into(),
-            point: "/".into(),
-            kind: "ext4".into(),
-            subvolume: None,
-        };
-        assert_eq!(mounts[0], root);
-        assert_eq!((mounts[1].root.to_str(), mounts[1].subvolume), (Some("/sub\\x"), Some(256)));
-        assert_eq!(mounts[1].point.to_str(), Some("/mnt/with space\t\n"));
+    fn a_path_lies_where_the_kernels_walk_ends() {
+        let t = MountTable::parse(TABLE.as_bytes());
+        let dev = |p: &str| t.of_path(Path::new(p)).expect("has a root").dev;
+        assert_eq!(t.mounts().len(), 9);
+        assert_eq!(dev("/etc/passwd"), DevId::new(8, 1), "on top of rootfs");
+        assert_eq!(dev("/database"), DevId::new(8, 1), "not a prefix by letters");
+        assert_eq!(dev("/data"), DevId::new(8, 17));
+        assert_eq!(dev("/data/deep/er"), DevId::new(8, 33));
+        assert_eq!(dev("/srv/x"), DevId::new(8, 65), "the upper of two on one point");
+        assert_eq!(dev("/mnt/a/b/c"), DevId::new(8, 97), "the mount at /mnt/a covers the older one below it");
+        assert_eq!(dev("/with blank\\x/f"), DevId::new(0, 50));
+        assert_eq!(t.by_id(41).map(|m| m.root.as_path()), Some(Path::new("/export")));
+    }
+
+    #[test]
+    fn the_live_table_has_a_root_and_agrees_with_stat() {
+        use std::os::unix::fs::MetadataExt as _;
+        let t = MountTable::read(Path::new("/")).expect("readable");
+        for p in ["/", "/proc", "/sys"] {
+            let st = std::fs::metadata(p).expect("there").dev();
+            let m = t.of_path(Path::new(p)).expect("mounted");
+            assert_eq!((m.dev.major(), m.dev.minor()), (rustix::fs::major(st), rustix::fs::minor(st)), "{p}: {m:?}");
+        }
+    }
+
+    #[test]
+    fn links_stay_inside_the_root() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        std::fs::create_dir_all(root.path().join("data/x")).expect("mkdir");
+        std::os::unix::fs::symlink("/data", root.path().join("link")).expect("link");
+        std::os::unix::fs::symlink("ring", root.path().join("ring")).expect("link");
+        let at = |p: &str| canonical_under(root.path(), Path::new(p));
+        assert_eq!(at("/link/x/../x").expect("there"), Path::new("/data/x"));
+        assert_eq!(at("/../../data").expect("there"), Path::new("/data"));
+        assert!(at("/ring").is_err());
+        assert_eq!(at("/none").expect_err("missing").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn protected_separators_are_part_of_a_layers_name() {
+        let parts = split_protected(OsStr::new("/a\\:b:/c\\\\d:e"), b':');
+        assert_eq!(parts, ["/a:b", "/c\\d", "e"]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic_and_no_ring_holds_it(text in prop::collection::vec(any::<u8>(), 0..300), ids in prop::collection::vec((0u64..6, 0u64..6), 0..8)) {
+            MountTable::parse(&text);
+            let ring: String = ids.iter().map(|(a, b)| format!("{a} {b} 8:1 / / rw - ext4 x rw\n")).collect();
+            MountTable::parse(ring.as_bytes()).of_path(Path::new("/x/y"));
+        }
     }
 }

@@ -11,7 +11,7 @@ use iolens_core::model::DevId;
 use rustix::fs::{Mode, OFlags};
 
 use super::handle::{self, Handle};
-use super::mounts::{self, Mount};
+use super::mounts::{Mount, MountTable};
 
 /// Mounts that are not known are looked for again after this.
 const MOUNTS_AGE: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const MOST_DESCRIPTORS: usize = 256;
 /// microseconds), so that they can be unmounted.
 #[derive(Debug, Default)]
 pub struct Names {
-    mounts: Vec<Mount>,
+    mounts: MountTable,
     read: Option<Instant>,
 }
 
@@ -43,9 +43,9 @@ impl Names {
     /// it; of a file that was removed and is still open its last one, followed by ` (deleted)`. `tgid`: a process that
     /// may have it open. `None` where it cannot be told for sure. Not escaped; bytes that are no UTF-8 become U+FFFD.
     pub fn file(&mut self, fs_dev: i32, ino: i64, tgid: Option<i32>) -> Option<String> {
-        self.know(|m| m.fs_dev == fs_dev);
+        self.know(|m| m.dev.0 == fs_dev);
         let ino = u64::try_from(ino).ok()?;
-        let mut mounts: Vec<&Mount> = self.mounts.iter().filter(|m| m.fs_dev == fs_dev).collect();
+        let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().filter(|m| m.dev.0 == fs_dev).collect();
         if ambiguous(&mounts) {
             return None;
         }
@@ -57,8 +57,8 @@ impl Names {
 
     /// The path of a control group within the version 2 hierarchy, by its id. Not escaped.
     pub fn cgroup(&mut self, id: i64) -> Option<String> {
-        self.know(|m| m.kind == "cgroup2");
-        let mount = self.mounts.iter().find(|m| m.kind == "cgroup2")?;
+        self.know(|m| m.fs_type == "cgroup2");
+        let mount = self.mounts.mounts().iter().find(|m| m.fs_type == "cgroup2")?;
         let fd = open_directory(&mount.point)?;
         let group = handle::open(fd.as_fd(), Handle::Kernfs(id as u64)).ok()?;
         let path = link(&group)?;
@@ -71,8 +71,8 @@ impl Names {
     fn know(&mut self, wanted: impl Fn(&Mount) -> bool) {
         let fresh = self.read.is_some_and(|at| at.elapsed() < MOUNTS_AGE);
         let stale = self.read.is_none_or(|at| at.elapsed() >= 10 * MOUNTS_AGE);
-        if stale || (!fresh && !self.mounts.iter().any(wanted)) {
-            self.mounts = fs::read("/proc/self/mountinfo").map(|text| mounts::parse(&text)).unwrap_or_default();
+        if stale || (!fresh && !self.mounts.mounts().iter().any(wanted)) {
+            self.mounts = MountTable::read(Path::new("/")).unwrap_or_default();
             self.read = Some(Instant::now());
         }
     }
@@ -80,7 +80,7 @@ impl Names {
     /// The file among the open ones of process `tgid`. Its path is that process's own if it lives in other mounts.
     fn held_by(&self, tgid: i32, fs_dev: i32, ino: u64) -> Option<String> {
         let entries = fs::read_dir(format!("/proc/{tgid}/fd")).ok()?;
-        let subvolumes = self.mounts.iter().any(|m| m.fs_dev == fs_dev && m.kind == "btrfs");
+        let subvolumes = self.mounts.mounts().iter().any(|m| m.dev.0 == fs_dev && m.fs_type == "btrfs");
         for entry in entries.flatten().take(MOST_DESCRIPTORS) {
             // Follows the link to the file itself, without opening it.
             let Ok(meta) = fs::metadata(entry.path()) else { continue };
@@ -98,29 +98,29 @@ impl Names {
         let info = link.parent()?.with_file_name("fdinfo").join(link.file_name()?);
         let info = fs::read_to_string(info).ok()?;
         let id: u64 = info.lines().find_map(|l| l.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
-        self.mounts.iter().find(|m| m.id == id).map(|m| m.fs_dev)
+        self.mounts.mounts().iter().find(|m| m.id == id).map(|m| m.dev.0)
     }
 }
 
 /// Inode numbers of btrfs count per subvolume: with several of them mounted a number alone says too little.
 fn ambiguous(mounts: &[&Mount]) -> bool {
-    let mut subvolumes = mounts.iter().filter(|m| m.kind == "btrfs").map(|m| m.subvolume);
+    let mut subvolumes = mounts.iter().filter(|m| m.fs_type == "btrfs").map(|m| m.subvolume());
     subvolumes.next().is_some_and(|first| first.is_none() || subvolumes.any(|other| other != first))
 }
 
 /// Opens the file by its number through `mount`; its path, if that leads back to it.
 fn open_file(mount: &Mount, ino: u64, fs_dev: i32) -> Option<String> {
     let fd = open_directory(&mount.point)?;
-    let handle = match mount.kind.as_str() {
+    let handle = match mount.fs_type.as_str() {
         "xfs" => Handle::Xfs { ino, generation: handle::xfs_generation(fd.as_fd(), ino)? },
-        "btrfs" => Handle::Btrfs { ino, subvolume: mount.subvolume? },
+        "btrfs" => Handle::Btrfs { ino, subvolume: mount.subvolume()? },
         "ext2" | "ext3" | "ext4" | "f2fs" => Handle::Inode(u32::try_from(ino).ok()?),
         _ => return None,
     };
     let file = handle::open(fd.as_fd(), handle).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let dev = DevId::new(rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)).0;
-    if stat.st_ino != ino || (dev != fs_dev && mount.kind != "btrfs") {
+    if stat.st_ino != ino || (dev != fs_dev && mount.fs_type != "btrfs") {
         return None;
     }
     let path = link(&file)?;
@@ -157,7 +157,16 @@ mod tests {
     use super::*;
 
     fn mount(kind: &str, subvolume: Option<u64>) -> Mount {
-        Mount { id: 1, fs_dev: 1, root: "/".into(), point: "/".into(), kind: kind.into(), subvolume }
+        Mount {
+            id: 1,
+            parent: 1,
+            dev: DevId(1),
+            root: "/".into(),
+            point: "/".into(),
+            fs_type: kind.into(),
+            source: "none".into(),
+            super_options: subvolume.map_or_else(|| "rw".into(), |n| format!("rw,subvolid={n},subvol=/x").into()),
+        }
     }
 
     #[test]

@@ -33,6 +33,14 @@ pub enum TraceError {
     /// The size of the ring is no power of two of whole pages.
     #[error("a ring of {0} bytes is not possible; give a power of two from 4096 to 1 GiB")]
     RingSize(u32),
+    /// The control group that a filter names.
+    #[error("{}: {why}; give a directory below the mount point of cgroup v2, e.g. /sys/fs/cgroup/system.slice", path.display())]
+    NoCgroup {
+        /// What was given.
+        path: std::path::PathBuf,
+        /// Why it will not do.
+        why: String,
+    },
     /// A filter was asked for that was not there at the start.
     #[error("the tracer was started for all devices; start it with a list of devices to change that list")]
     NotFiltered,

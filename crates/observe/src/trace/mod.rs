@@ -3,10 +3,13 @@
 //! [`Tracer`] loads and attaches the kernel half (`bpf/blkio.bpf.c`), reads its ring, puts the completions of all CPUs
 //! in order, and yields [`Io`] and [`Lost`]. Nothing wakes the reader: it must call [`Tracer::poll`] every 10 ms or
 //! sooner. `docs/tracing.md` says what is counted as what, and why.
+//!
+//! [`FilesTracer`] does the same for file-level requests (`docs/files.md`).
 
 mod capabilities;
 mod error;
 mod event;
+mod files;
 mod load;
 mod loss;
 mod order;
@@ -16,6 +19,7 @@ mod tracer;
 
 pub use capabilities::{Capabilities, capabilities};
 pub use error::TraceError;
+pub use files::{FilesFilter, FilesOptions, FilesStats, FilesTracer};
 pub use tracer::{FinishStats, PollStats, ProbeCost, ProgramReport, Tracer, TracerOptions};
 
 #[cfg(doc)]

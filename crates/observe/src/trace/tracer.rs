@@ -25,7 +25,7 @@ use super::{
 };
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
-const SLACK_NS: u64 = 20_000;
+pub(super) const SLACK_NS: u64 = 20_000;
 
 /// How the tracer is to run.
 #[derive(Debug, Clone)]
@@ -359,11 +359,11 @@ impl Tracer {
     }
 }
 
-fn missing_map(name: &str) -> TraceError {
+pub(super) fn missing_map(name: &str) -> TraceError {
     TraceError::Refused { what: format!("find the map {name}"), why: "not in the object".into() }
 }
 
-fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, TraceError> {
+pub(super) fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, TraceError> {
     bpf.take_map(name).ok_or_else(|| missing_map(name))
 }
 
@@ -381,14 +381,14 @@ fn in_flight_of(dev: DevId) -> Option<usize> {
 }
 
 /// `CLOCK_MONOTONIC`, as `bpf_ktime_get_ns()` counts it.
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 /// Loading goes through the whole of the kernel's type information, tens of megabytes once parsed; glibc keeps what
 /// was freed until told otherwise.
-fn release_memory() {
+pub(super) fn release_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no arguments of consequence, no state of ours.
     unsafe {

@@ -1,6 +1,6 @@
 //! Which stretches are looked at, how finely.
 
-use super::{OverviewData, Window};
+use super::{Detail, OverviewData, Window};
 use crate::model::DevId;
 
 const MS: i64 = 1_000_000;
@@ -134,6 +134,8 @@ impl OverviewPlan {
     /// overview already shows as finely are passed over. At most `most` moments are looked at.
     pub fn details(base: &OverviewData, moments: &[Moment], most: usize) -> OverviewPlan {
         let plan = &base.plan;
+        // Counters have no finer truth than their samples.
+        let moments = if base.levels.iter().all(|l| l.detail == Detail::Events) { moments } else { &[] };
         let mut fine: Vec<Stretch> = Vec::new();
         let mut wide: Vec<Stretch> = Vec::new();
         let mut taken = 0;

@@ -250,4 +250,6 @@ fn counters_give_counts_and_means_but_no_quantiles() {
     assert_eq!((latency.mean_ns, latency.quantiles, one.counts[3].latency[1]), (3_000_000, None, None));
     assert_eq!((one.time[3].busy_ns[0], one.time[3].area_ns), (50_000_000, 60_000_000));
     assert!(data.distributions.is_empty() && one.heat.is_empty());
+    let moment = Moment { window: Window::new(0, 10), dev: None };
+    assert!(OverviewPlan::details(&data, &[moment], 5).stretches.is_empty(), "there is nothing finer to see");
 }

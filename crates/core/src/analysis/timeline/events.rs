@@ -111,8 +111,9 @@ impl Timeline {
     pub fn advance(&mut self, now_ns: i64) -> Result<(), PlanError> {
         self.latest_ns = self.latest_ns.max(now_ns);
         let hold = self.hold.ns.min(i64::MAX / 4);
-        // Closing in strides keeps the cost of a sweep away from each single I/O.
-        let stride = (hold / 16).max(self.plan.step_ns);
+        // Closing in strides keeps the cost of a sweep away from each single I/O. Without a hold there is none to keep
+        // away, and a row is wanted as soon as its slot is over.
+        let stride = if hold == 0 { 0 } else { (hold / 16).max(self.plan.step_ns) };
         let sure_ns = self.latest_ns - hold;
         if self.plan.slot_end(self.groups.first).saturating_add(stride) > sure_ns {
             return self.close_swept();

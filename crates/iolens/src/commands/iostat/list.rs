@@ -1,7 +1,7 @@
 //! The ordered list of devices, partitions and groups that lives for a whole run.
 
 use iolens_core::model::DiskCounters;
-use iolens_observe::counters::KernelFile;
+use iolens_observe::counters::StatFile;
 
 /// Names this long are ignored.
 const NAME_BYTES: usize = 256;
@@ -36,7 +36,7 @@ pub struct Entry {
     /// Which sample each slot is from.
     pub sampled: [Option<u64>; 2],
     /// Its `stat` files, opened when needed: the kernel's and the alternate directory's.
-    pub files: [Option<KernelFile>; 2],
+    pub files: [Option<StatFile>; 2],
 }
 
 impl Entry {

@@ -4,7 +4,7 @@ use super::list::{Ask, DeviceList, Kind};
 use super::scan::{DirectoryScan, KernelScan};
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{
-    DiskstatsReader, KernelFile, Root, device_number, parse_diskstats_line, parse_stat, read_once, sysfs_name,
+    DiskstatsReader, Root, StatFile, device_number, parse_diskstats_line, parse_stat, read_once, sysfs_name,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -211,9 +211,9 @@ impl Reader {
             } else {
                 place.block.join(OsStr::from_bytes(&entry.name))
             };
-            let file = file.get_or_insert_with(|| KernelFile::new(dir.join("stat")));
-            if let Ok(text) = file.read(&mut self.buffer) {
-                return Some(parse_stat(text).counters);
+            let file = file.get_or_insert_with(|| StatFile::new(dir.join("stat")));
+            if let Ok(stat) = file.read(&mut self.buffer) {
+                return Some(stat.counters);
             }
         }
         None

@@ -156,9 +156,11 @@ impl Run {
             Format::Csv => csv_cpu_heading(&mut self.out),
             Format::Ndjson => {}
         }
-        // Whether anybody can read it is found out by the first report.
-        output::write(&self.out);
-        self.out.clear();
+        if self.skips_first {
+            // The first report is a while away. Whether anybody can read this is found out by then.
+            output::write(&self.out);
+            self.out.clear();
+        }
     }
 
     /// Seconds since the Unix epoch, of the machine or of the recorded sample.
@@ -179,29 +181,38 @@ impl Run {
             let slot = 1 - (sample % 2) as usize;
             let step = self.sample(slot, sample).and_then(|()| if skip { Ok(()) } else { self.report(slot, sample) });
             if let Err(failure) = step {
-                self.close_after(&failure);
+                self.close_after();
                 return Err(failure);
             }
             if !skip {
                 self.count = self.count.map(|c| c - 1);
             }
-            if self.count == Some(0) || !self.wait() {
-                break;
+            let last = self.count == Some(0);
+            if last {
+                self.end();
+            }
+            if !skip {
+                self.flush()?;
+            }
+            if last {
+                return Ok(());
+            }
+            if !self.wait() {
+                self.end();
+                output::write(&self.out);
+                return Ok(());
             }
             let comma = self.options.format == Format::Json && !skip;
             self.pending = if comma { Pending::CommaLine } else { Pending::Line };
             skip = false;
             sample += 1;
         }
-        self.end();
-        Ok(())
     }
 
     /// Reads one sample into `slot`.
     fn sample(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
         let uptime = self.system.uptime_cs();
-        let monotonic_ns = monotonic_ns();
-        let uptime_cs = match uptime {
+        let mut uptime_cs = match uptime {
             Ok(Some(cs)) => cs,
             _ => {
                 let message = format!("Cannot read {}", self.root.path("/proc/uptime").display());
@@ -217,7 +228,11 @@ impl Run {
         } else {
             CpuCounters::default()
         };
-        self.instants[slot] = Instant { uptime_cs, monotonic_ns, cpu };
+        // As close to the devices' counters as can be, now that the processors' have been printed.
+        if let Some(cs) = self.system.clock_cs() {
+            uptime_cs = cs;
+        }
+        self.instants[slot] = Instant { uptime_cs, monotonic_ns: monotonic_ns(), cpu };
         if self.devices {
             self.reader.read(&mut self.list, &self.selection, slot, sample);
             sum_groups(&mut self.list, slot, sample, self.filter.unfiltered);
@@ -236,12 +251,13 @@ impl Run {
     }
 
     fn report(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
+        let before = self.out.len();
         self.separate();
         let itv = self.interval_cs(slot, sample);
         let cpu = self.cpu.then(|| cpu_percent(&self.instants[1 - slot].cpu, &self.instants[slot].cpu));
         if matches!(self.options.format, Format::Ndjson | Format::Csv) {
             self.records(slot, sample, itv, cpu);
-            return self.flush();
+            return Ok(());
         }
         let stamp = self.stamp();
         let mut error = None;
@@ -250,7 +266,6 @@ impl Run {
             error = e;
             rows
         });
-        let before = self.out.len();
         let report = Report { stamp, cpu, rows };
         match self.options.format {
             Format::Json => json::report(&mut self.out, &self.style, &report),
@@ -262,11 +277,10 @@ impl Run {
                 self.out.truncate(before);
             } else {
                 self.out.pop();
-                self.flush()?;
             }
             return Err(Failure { code: 4, message: mapper_error(e) });
         }
-        self.flush()
+        Ok(())
     }
 
     fn records(
@@ -349,15 +363,15 @@ impl Run {
             }
             Format::Ndjson | Format::Csv => {}
         }
-        output::write(&self.out);
     }
 
-    /// Ends the document after an error, unless it is that nobody reads.
-    fn close_after(&mut self, failure: &Failure) {
-        if failure.code != 6 && self.options.format == Format::Json {
-            self.out.clear();
-            self.end();
+    /// Writes what there is before an error, and ends the document.
+    fn close_after(&mut self) {
+        match self.options.format {
+            Format::Json => self.end(),
+            _ => self.separate(),
         }
+        output::write(&self.out);
     }
 }
 

@@ -1,7 +1,7 @@
 //! All disks at once, by the cheapest road that gives the same answer.
 
 use iolens_core::model::DiskCounters;
-use iolens_observe::counters::{DiskstatsReader, KernelFile, Root, RowKind, parse_stat};
+use iolens_observe::counters::{DiskstatsReader, Root, RowKind, StatFile};
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +27,7 @@ pub struct DirectoryScan {
     dir: PathBuf,
     sorted: bool,
     listed: Option<(i64, i64)>,
-    files: Vec<(Vec<u8>, KernelFile)>,
+    files: Vec<(Vec<u8>, StatFile)>,
     buffer: Vec<u8>,
 }
 
@@ -41,8 +41,8 @@ impl DirectoryScan {
     pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) {
         self.list();
         for (name, file) in &mut self.files {
-            if let Ok(text) = file.read(&mut self.buffer) {
-                take(name, parse_stat(text).counters);
+            if let Ok(stat) = file.read(&mut self.buffer) {
+                take(name, stat.counters);
             }
         }
     }
@@ -69,7 +69,7 @@ impl DirectoryScan {
             .map(|name| match old.iter().position(|(n, _)| *n == name) {
                 Some(at) => old.swap_remove(at),
                 None => {
-                    let file = KernelFile::new(self.dir.join(OsStr::from_bytes(&name)).join("stat"));
+                    let file = StatFile::new(self.dir.join(OsStr::from_bytes(&name)).join("stat"));
                     (name, file)
                 }
             })

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use iolens_core::model::{DevId, DeviceKind, Source};
 use iolens_observe::counters::{Pace, Root, Sampler, monotonic_ns};
 use iolens_observe::topology::Topology;
-use iolens_observe::trace::{FinishStats, TraceError, Tracer, TracerOptions};
+use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions};
 
 use super::session::Taken;
 use crate::cli::SourceChoice;
@@ -24,6 +24,8 @@ pub struct FeedOptions {
     pub poll_ns: i64,
     /// Step of the counters when they are the source.
     pub counters_step_ns: i64,
+    /// Whose file-level requests are recorded too; `None`: nobody's. Needs events.
+    pub files: Option<FilesFilter>,
 }
 
 impl FeedOptions {
@@ -35,6 +37,7 @@ impl FeedOptions {
             ring_bytes: 8 << 20,
             poll_ns: 10_000_000,
             counters_step_ns: 10_000_000,
+            files: None,
         }
     }
 }
@@ -53,6 +56,7 @@ pub struct Feed {
     devices: Option<Vec<DevId>>,
     start_ns: i64,
     writer_gone: bool,
+    files: Option<Box<FilesTracer>>,
 }
 
 /// What counters cannot show, for every screen of a recording made from them.
@@ -72,6 +76,7 @@ impl Feed {
             devices: devices.map(<[DevId]>::to_vec),
             start_ns,
             writer_gone: false,
+            files: None,
         };
         let why_not = match options.choice {
             SourceChoice::Counters => "as asked for".to_owned(),
@@ -79,14 +84,10 @@ impl Feed {
                 Ok(mut tracer) => {
                     let start_ns = tracer.count_from_attach();
                     let (counters, limits) = counters_beside_events(devices, topology);
-                    return Ok(feed(
-                        Kind::Events { tracer: Box::new(tracer), counters },
-                        Source::Ebpf,
-                        limits,
-                        start_ns,
-                    ));
+                    let events = Kind::Events { tracer: Box::new(tracer), counters };
+                    return feed(events, Source::Ebpf, limits, start_ns).with_files(options.files.as_ref());
                 }
-                Err(e) if choice == SourceChoice::Ebpf => return Err(e.into()),
+                Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => return Err(e.into()),
                 Err(e) => e.to_string(),
             },
         };
@@ -98,9 +99,29 @@ impl Feed {
         Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits, start_ns))
     }
 
+    /// Starts to follow files, too.
+    fn with_files(mut self, filter: Option<&FilesFilter>) -> Result<Feed> {
+        if let Some(filter) = filter {
+            let options =
+                FilesOptions { filter: filter.clone(), start_monotonic_ns: self.start_ns, ..FilesOptions::default() };
+            let tracer = FilesTracer::start(&options).context("file-level requests cannot be recorded")?;
+            self.limits.extend_from_slice(tracer.limits());
+            self.files = Some(Box::new(tracer));
+        }
+        Ok(self)
+    }
+
     /// What takes the place of a feed that has been finished.
     pub fn ended(source: Source) -> Feed {
-        Feed { kind: Kind::Ended, source, limits: Vec::new(), devices: None, start_ns: 0, writer_gone: false }
+        Feed {
+            kind: Kind::Ended,
+            source,
+            limits: Vec::new(),
+            devices: None,
+            start_ns: 0,
+            writer_gone: false,
+            files: None,
+        }
     }
 
     /// Where the observations come from.
@@ -123,6 +144,9 @@ impl Feed {
     /// # Errors
     /// The ring or the counters cannot be read any more.
     pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
+        if let Some(files) = &mut self.files {
+            files.poll(&mut taken.requests, &mut taken.lost).context("file-level requests cannot be read")?;
+        }
         match &mut self.kind {
             Kind::Events { tracer, .. } => {
                 let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
@@ -176,6 +200,11 @@ impl Feed {
     /// # Errors
     /// The ring cannot be read.
     pub fn finish(self, taken: &mut Taken) -> Result<Option<FinishStats>> {
+        if let Some(files) = self.files {
+            files
+                .finish(&mut taken.requests, &mut taken.lost)
+                .context("the last file-level requests cannot be read")?;
+        }
         match self.kind {
             Kind::Events { tracer, .. } => {
                 Ok(Some(tracer.finish(&mut taken.ios, &mut taken.lost).context("the last events cannot be read")?))

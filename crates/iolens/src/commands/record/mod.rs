@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::{DevId, Device};
+use iolens_core::model::{Comm, DevId, Device};
 use iolens_observe::counters::{Pace, Root, monotonic_ns, snapshot};
 use iolens_observe::topology::{Lookup, Topology};
+use iolens_observe::trace::FilesFilter;
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -46,6 +47,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
             ring_bytes: u32::try_from(plan.ring).ok().filter(|b| *b <= 1 << 30).context("--ring: at most 1G")?,
             poll_ns: plan.poll,
             counters_step_ns: plan.counters_step,
+            files: plan.wants_files().then(|| files_filter(&plan)),
         },
         words: std::env::args().collect(),
     };
@@ -64,6 +66,12 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     let outcome = session.finish()?;
     if !plan.quiet {
         println!("{}", record_text::summary(&outcome.summary()));
+        if plan.wants_files() {
+            print!(
+                "{}",
+                record_text::requests(outcome.progress.requests, outcome.progress.requests_lost, &outcome.path)
+            );
+        }
         print!("{}{}", super::report::findings(&outcome.path)?, record_text::hints(&outcome.path));
     }
     Ok(code)
@@ -85,6 +93,17 @@ fn record_raw(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
         }
     }
     Ok(0)
+}
+
+/// Whose file-level requests are wanted: with a command and no other word those of the command and its children.
+fn files_filter(plan: &RecordPlan) -> FilesFilter {
+    let named = !plan.pid.is_empty() || plan.comm.is_some() || plan.cgroup.is_some() || plan.all_files;
+    FilesFilter {
+        pids: plan.pid.clone(),
+        comm: plan.comm.as_ref().map(|c| Comm::new(c.as_bytes())),
+        cgroup: plan.cgroup.clone(),
+        children: !plan.command.is_empty() && !named,
+    }
 }
 
 fn start_child(plan: &RecordPlan) -> Result<Option<RecordedChild>, child::CannotStart> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use iolens_core::model::{
-    CounterSample, DevId, Device, DeviceKind, Io, Lost, Mark, Observation, RecorderCost, RecordingMeta, Source,
+    CounterSample, DevId, Device, DeviceKind, Io, Lost, Mark, Observation, RecorderCost, RecordingMeta, Request, Source,
 };
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
 use iolens_observe::counters::monotonic_ns;
@@ -45,6 +45,10 @@ pub struct Progress {
     pub ios: i64,
     /// I/Os lost, for whatever reason.
     pub lost: i64,
+    /// File-level requests seen.
+    pub requests: i64,
+    /// File-level requests lost.
+    pub requests_lost: i64,
     /// I/Os in flight when the probes were attached: their start is not known.
     pub censored: i64,
     /// Bytes of the recording on disk.
@@ -167,7 +171,7 @@ impl Session {
     fn take(&mut self) -> Result<bool> {
         let mut taken = Taken { ios: self.pipeline.batch(), ..Taken::default() };
         self.feed.take(&mut taken)?;
-        let idle = taken.ios.is_empty() && taken.lost.is_empty();
+        let idle = taken.ios.is_empty() && taken.lost.is_empty() && taken.requests.is_empty();
         self.deliver(taken);
         Ok(idle)
     }
@@ -176,16 +180,27 @@ impl Session {
         self.progress.ios += taken.ios.len() as i64;
         for l in &taken.lost {
             let n = l.ios.unwrap_or(0);
-            if l.reason.is_loss() { self.progress.lost += n } else { self.progress.censored += n }
+            match l.reason {
+                r if r.is_of_requests() => self.progress.requests_lost += n,
+                r if r.is_loss() => self.progress.lost += n,
+                _ => self.progress.censored += n,
+            }
         }
+        self.progress.requests += taken.requests.len() as i64;
         let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
         others.extend(taken.counters.into_iter().map(Observation::Counters));
+        others.extend(taken.requests.into_iter().map(|r| Observation::Request(Box::new(r))));
         let refused = self.pipeline.refused_ios();
         if self.pipeline.send_ios(taken.ios) == Err(WriterEnded) {
             self.feed.set_writer_gone();
         }
         self.progress.lost += self.pipeline.refused_ios() - refused;
         self.send(others);
+    }
+
+    /// Puts a remark on the time line, now.
+    pub fn mark(&mut self, kind: &str, text: &str) {
+        self.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
     }
 
     fn send(&mut self, others: Vec<Observation>) {
@@ -257,6 +272,8 @@ pub struct Taken {
     pub ios: Vec<Io>,
     /// What is missing between them.
     pub lost: Vec<Lost>,
+    /// File-level requests, ordered by their ends.
+    pub requests: Vec<Request>,
     /// Counters.
     pub counters: Vec<CounterSample>,
     /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""A disk whose service time is programmed: one file on a FUSE file system, to be put under a loop device.
+
+    fuse_disk.py MOUNTPOINT SIZE_MIB BACKING_FILE BASE_US MB_PER_S
+
+Serves one request at a time: each takes BASE_US + bytes / MB_PER_S, counted from the end of the one before or from its
+arrival, whichever is later. Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
+library; needs root to mount. Ends when it is unmounted.
+"""
+import ctypes
+import mmap
+import os
+import struct
+import sys
+import time
+
+(LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE, STATFS, RELEASE, FSYNC) = (1, 2, 3, 4, 14, 15, 16, 17, 18, 20)
+(FLUSH, INIT, OPENDIR, RELEASEDIR, ACCESS, DESTROY, INTERRUPT, BATCH_FORGET) = (25, 26, 27, 29, 34, 38, 36, 42)
+IN, OUT = struct.Struct("<IIQQIIII"), struct.Struct("<IiQ")
+MAX_WRITE = 1 << 20
+ENOENT, ENOSYS = 2, 38
+
+
+def mount(point):
+    fd = os.open("/dev/fuse", os.O_RDWR)
+    libc = ctypes.CDLL(None, use_errno=True)
+    options = f"fd={fd},rootmode=40755,user_id=0,group_id=0,max_read={MAX_WRITE}".encode()
+    if libc.mount(b"programmed", point.encode(), b"fuse.programmed", 0, options):
+        sys.exit(f"fuse_disk: cannot mount on {point}: {os.strerror(ctypes.get_errno())}")
+    return fd
+
+
+def attributes(node, size):
+    mode, links = (0o40755, 2) if node == 1 else (0o100644, 1)
+    length = 0 if node == 1 else size
+    return struct.pack("<QQQQQQIIIIIIIIII", node, length, length // 512, 0, 0, 0, 0, 0, 0, mode, links, 0, 0, 0, 4096, 0)
+
+
+def main():
+    point, mib, backing, base_us, rate = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4]), float(sys.argv[5])
+    size = mib << 20
+    file = os.open(backing, os.O_RDWR | os.O_CREAT, 0o600)
+    os.ftruncate(file, size)
+    data = memoryview(mmap.mmap(file, size))
+    fd = mount(point)
+    # A disk does not wait for a processor.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+    free_at = 0.0
+
+    def serve(length):
+        nonlocal free_at
+        free_at = max(free_at, time.monotonic()) + base_us / 1e6 + length / (rate * 1e6)
+        left = free_at - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+
+    while True:
+        try:
+            request = os.read(fd, MAX_WRITE + 4096)
+        except OSError:
+            return
+        _, op, unique, node, *_ = IN.unpack_from(request)
+        body = memoryview(request)[IN.size:]
+        error, reply = 0, b""
+        if op == INIT:
+            major, minor, ahead, flags = struct.unpack_from("<IIII", body)
+            # Asynchronous reads (bit 0) and large writes (bit 5), up to 64 requests at once.
+            reply = struct.pack("<IIIIHHIIHHII24x", 7, min(minor, 31), ahead, flags & 0x21, 64, 48, MAX_WRITE, 1, 0, 0, 0, 0)
+        elif op == LOOKUP:
+            if bytes(body).rstrip(b"\0") == b"disk":
+                reply = struct.pack("<QQQQII", 2, 0, 3600, 3600, 0, 0) + attributes(2, size)
+            else:
+                error = ENOENT
+        elif op in (GETATTR, SETATTR):
+            reply = struct.pack("<QII", 3600, 0, 0) + attributes(node, size)
+        elif op in (OPEN, OPENDIR):
+            reply = struct.pack("<QII", 0, 0, 0)
+        elif op == READ:
+            _, offset, length = struct.unpack_from("<QQI", body)
+            serve(length)
+            reply = data[offset:offset + length]
+        elif op == WRITE:
+            _, offset, length = struct.unpack_from("<QQI", body)
+            data[offset:offset + length] = body[40:40 + length]
+            serve(length)
+            reply = struct.pack("<II", length, 0)
+        elif op == STATFS:
+            reply = struct.pack("<QQQQQIIII24x", size // 4096, 0, 0, 2, 0, 4096, 255, 4096, 0)
+        elif op in (FORGET, BATCH_FORGET, INTERRUPT):
+            continue
+        elif op == DESTROY:
+            return
+        elif op not in (RELEASE, RELEASEDIR, FLUSH, FSYNC, ACCESS):
+            error = ENOSYS
+        try:
+            os.writev(fd, [OUT.pack(OUT.size + len(reply), -error, unique), reply])
+        except OSError:
+            pass
+
+
+main()

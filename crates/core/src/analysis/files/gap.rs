@@ -1,0 +1,173 @@
+//! A23: the gap between what programs asked for and what devices did: cache hits, device time, and the rest.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use crate::model::{Io, Op, Origin, Request, RequestClass};
+
+/// Block I/Os of a process, by their start, to be joined with its requests.
+#[derive(Debug, Default)]
+pub struct BlockIos {
+    by_process: HashMap<i32, Vec<Span>>,
+    /// Bytes of data (reads and writes) over all.
+    bytes: i128,
+    /// Those of them whose process can be trusted to be the cause.
+    attributed_bytes: i128,
+    ordered: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start_ns: i64,
+    done_ns: i64,
+    bytes: i64,
+    ino: Option<i64>,
+}
+
+/// Most block I/Os kept: some 200 MB.
+const MOST: i128 = 5_000_000;
+
+impl BlockIos {
+    /// Takes a completed block I/O. Only reads and direct writes belong to the task that submitted them.
+    pub fn push(&mut self, io: &Io) {
+        if io.op != Op::READ && io.op != Op::WRITE {
+            return;
+        }
+        self.bytes += i128::from(io.bytes);
+        let Some(tgid) = io.tgid.filter(|_| io.origin == Origin::Direct) else { return };
+        self.attributed_bytes += i128::from(io.bytes);
+        let spans = self.by_process.entry(tgid).or_default();
+        if (spans.len() as i128) < MOST {
+            spans.push(Span { start_ns: io.start_ns(), done_ns: io.done_ns, bytes: io.bytes, ino: io.ino });
+        }
+        self.ordered = false;
+    }
+
+    /// Sorts what was taken.
+    pub fn order(&mut self) {
+        self.by_process.values_mut().for_each(|s| s.sort_by_key(|io| io.start_ns));
+        self.ordered = true;
+    }
+
+    /// Percent of the bytes of block I/O that cannot be laid to a request: writeback, metadata, unknown processes.
+    pub fn unattributed_percent(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| 100.0 * (self.bytes - self.attributed_bytes) as f64 / self.bytes as f64)
+    }
+
+    /// Nanoseconds of block I/O (start to done, clipped to the request) that the request's process submitted between
+    /// its opening and its last data I/O, for its file where the kernel told the file; and bytes. `None` unless the
+    /// request did synchronous data I/O of a known start. After [`BlockIos::order`].
+    pub fn within(&self, r: &Request) -> Option<(i64, i64)> {
+        let total = r.total_ns().filter(|_| r.sync.is_none())?;
+        let (from, to) = (r.start_ns, r.start_ns + total);
+        if r.device_ios == 0 {
+            return Some((0, 0));
+        }
+        let spans = self.by_process.get(&r.tgid?)?;
+        let first = spans.partition_point(|io| io.start_ns < from);
+        let mine = spans[first..].iter().take_while(|io| io.start_ns < to);
+        let mine = mine.filter(|io| io.ino.is_none() || r.ino.is_none() || io.ino == r.ino);
+        Some(mine.fold((0, 0), |(ns, bytes), io| (ns + io.done_ns.min(to) - io.start_ns, bytes + io.bytes)))
+    }
+}
+
+/// Sums of one group of requests.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Gap {
+    /// Requests, syncs included.
+    pub requests: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Bytes read by calls.
+    pub bytes_in: i64,
+    /// Bytes written by calls.
+    pub bytes_out: i64,
+    /// Data I/Os.
+    pub ios: i64,
+    /// Seconds inside calls: open, data I/Os, sync, close.
+    pub call_s: f64,
+    /// Seconds of block I/O inside those calls, as far as they can be laid to them.
+    pub device_s: f64,
+    /// Bytes of that block I/O.
+    pub device_bytes: i64,
+    /// Data I/Os that waited for a device or slept otherwise.
+    pub waited_ios: i64,
+    /// Percent of reads that found their data in memory; `None` without synchronous reads.
+    pub cache_hit_percent: Option<f64>,
+    #[serde(skip)]
+    reads: i64,
+    #[serde(skip)]
+    hits: i64,
+}
+
+impl Gap {
+    /// Adds one request and the block I/O within it.
+    pub fn add(&mut self, r: &Request, device: Option<(i64, i64)>) {
+        self.requests += 1;
+        self.bytes_in += r.bytes_in;
+        self.bytes_out += r.bytes_out;
+        self.ios += r.ios();
+        let sync_ns = if r.sync.is_some() { r.end_ns - r.start_ns } else { 0 };
+        self.syncs += u64::from(r.sync.is_some());
+        self.call_s += (r.active_ns + r.open_ns.unwrap_or(0) + r.close_ns.unwrap_or(0) + sync_ns) as f64 / 1e9;
+        let (ns, bytes) = device.unwrap_or((0, 0));
+        self.device_s += ns as f64 / 1e9;
+        self.device_bytes += bytes;
+        self.waited_ios += r.device_ios.max(r.slept_ios);
+        if let Some((reads, hits)) = reads_and_hits(r) {
+            self.reads += reads;
+            self.hits += hits;
+            self.cache_hit_percent = (self.reads > 0).then(|| 100.0 * self.hits as f64 / self.reads as f64);
+        }
+    }
+}
+
+/// Synchronous reads of a request and those that found their data in memory: neither submitted block I/O nor slept.
+/// `None` for requests that wrote, too, or went through io_uring, where the counts do not tell which is which.
+pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
+    let told = r.class() == RequestClass::In && !r.flags.has(crate::model::RequestFlags::IO_URING);
+    // A read that submitted block I/O has slept as well, unless it was direct and polled: the larger count is the union
+    // but for reads that submitted without waiting.
+    told.then(|| (r.ios_in, (r.ios_in - r.device_ios.max(r.slept_ios)).max(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DevId, RequestFlags};
+
+    fn block(start_ns: i64, done_ns: i64, tgid: i32, ino: Option<i64>, origin: Origin) -> Io {
+        let io = Io::new(done_ns, DevId::new(8, 0), Op::READ, 4096, Some(0), done_ns - start_ns);
+        Io { tgid: Some(tgid), ino, origin, ..io }
+    }
+
+    #[test]
+    fn block_ios_are_laid_to_the_request_that_caused_them() {
+        let mut b = BlockIos::default();
+        b.push(&block(150, 250, 1, Some(7), Origin::Direct));
+        b.push(&block(160, 900, 1, Some(7), Origin::Direct));
+        b.push(&block(170, 200, 1, Some(8), Origin::Direct));
+        b.push(&block(180, 200, 2, Some(7), Origin::Direct));
+        b.push(&block(190, 200, 1, Some(7), Origin::Writeback));
+        b.push(&block(50, 99, 1, None, Origin::Direct));
+        b.order();
+        let mut r = Request {
+            tgid: Some(1),
+            ino: Some(7),
+            last_after_ns: Some(300),
+            ios_in: 3,
+            device_ios: 2,
+            ..Request::new(100, 500)
+        };
+        assert_eq!(b.within(&r), Some((100 + 240, 8192)));
+        assert!((b.unattributed_percent().expect("bytes") - 100.0 / 6.0).abs() < 1e-9);
+        let mut gap = Gap::default();
+        gap.add(&r, b.within(&r));
+        assert_eq!((gap.cache_hit_percent.map(f64::round), gap.device_bytes), (Some(33.0), 8192));
+        r.device_ios = 0;
+        assert_eq!(b.within(&r), Some((0, 0)));
+        r.flags = RequestFlags::UNKNOWN_START;
+        assert_eq!(b.within(&r), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! File-level requests: where a program's I/O time goes (A7 to A11, A23). A file per question.
+
+pub mod atomic;
+pub mod gap;
+pub mod load;
+pub mod overhead;
+pub mod report;
+pub mod size;
+pub mod syncs;
+
+pub use report::{By, ClassReport, FilesReport, FilesReportBuilder, Group, SlowRequest};
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::size::SizePoint;
+
+    /// A small seeded generator.
+    pub struct Lot(super::super::stats::Shuffler);
+
+    impl Lot {
+        pub fn new(seed: u64) -> Lot {
+            Lot(super::super::stats::Shuffler::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed))
+        }
+
+        /// In (0, 1).
+        pub fn uniform(&mut self) -> f64 {
+            ((self.0.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        }
+    }
+
+    /// `n` requests of sizes uniform in 1..=`most`, each taking `overhead_ns` and `io_ns` for every `block` bytes, all
+    /// times with noise of 10 %, and one in a hundred ten times as long.
+    pub fn simulated(seed: u64, n: usize, block: i64, overhead_ns: f64, io_ns: f64, most: i64) -> Vec<SizePoint> {
+        let mut lot = Lot::new(seed);
+        (0..n)
+            .map(|_| {
+                let bytes = 1 + (lot.uniform() * most as f64) as i64;
+                let slow = if lot.uniform() < 0.01 { 10.0 } else { 1.0 };
+                let mut noisy = |ns: f64| slow * ns * (0.9 + 0.2 * lot.uniform());
+                let first = noisy(overhead_ns + io_ns);
+                let later: f64 = (1..(bytes + block - 1) / block).map(|_| noisy(io_ns)).sum();
+                SizePoint { bytes, total_ns: (first + later) as i64, first_ns: first as i64 }
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,234 @@
+//! A9: what opening a file costs and what an I/O costs: computed from response times by size as was done when nothing
+//! else could be measured, and measured directly beside it, with a verdict on the former.
+
+use serde::Serialize;
+
+use super::super::stats::{median, nearest_rank};
+use super::size::SizePoint;
+
+/// The classical decomposition: `first delay = overhead + I/O`, `total(2 blocks) = first delay + I/O`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Classical {
+    /// Bytes of one I/O.
+    pub block_bytes: i64,
+    /// Median total of requests of up to one block, in microseconds, and how many.
+    pub one_block_us: f64,
+    /// How many.
+    pub one_block_n: usize,
+    /// Median total of requests of more than one and up to two blocks, in microseconds.
+    pub two_blocks_us: f64,
+    /// How many.
+    pub two_blocks_n: usize,
+    /// Cost of an I/O: the difference, in microseconds.
+    pub io_us: f64,
+    /// Cost of everything else: one block less one I/O, in microseconds.
+    pub overhead_us: f64,
+    /// The other estimate of an I/O: median of total less first delay of two-block requests, in microseconds.
+    pub io2_us: f64,
+}
+
+/// The classical decomposition for I/Os of `block` bytes; `None` without requests of one block, or of two.
+pub fn classical(points: &[SizePoint], block: i64) -> Option<Classical> {
+    let totals = |over: i64, to: i64| -> Vec<f64> {
+        points.iter().filter(|p| over < p.bytes && p.bytes <= to).map(|p| p.total_ns as f64 / 1e3).collect()
+    };
+    let (mut one, mut two) = (totals(0, block), totals(block, 2 * block));
+    let of_two = points.iter().filter(|p| block < p.bytes && p.bytes <= 2 * block);
+    let mut later: Vec<f64> = of_two.map(|p| (p.total_ns - p.first_ns) as f64 / 1e3).collect();
+    let (one_block_us, two_blocks_us) = (median(&mut one)?, median(&mut two)?);
+    let io_us = two_blocks_us - one_block_us;
+    Some(Classical {
+        block_bytes: block,
+        one_block_us,
+        one_block_n: one.len(),
+        two_blocks_us,
+        two_blocks_n: two.len(),
+        io_us,
+        overhead_us: one_block_us - io_us,
+        io2_us: median(&mut later)?,
+    })
+}
+
+/// What was measured of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DirectPoint {
+    /// Duration of the open call, in nanoseconds.
+    pub open_ns: Option<i64>,
+    /// Duration of the first data I/O.
+    pub first_ns: Option<i64>,
+    /// Duration of the second.
+    pub second_ns: Option<i64>,
+    /// Whether the second found its data in memory; `None` where that cannot be told.
+    pub second_hit: Option<bool>,
+    /// Mean duration of those after the first.
+    pub later_ns: Option<i64>,
+    /// Duration of the close call.
+    pub close_ns: Option<i64>,
+    /// Time between calls.
+    pub gaps_ns: Option<i64>,
+    /// Time of block I/Os that the caller submitted within its data I/Os.
+    pub device_ns: Option<i64>,
+    /// Synchronous reads, and those of them that found their data in memory.
+    pub reads: i64,
+    /// See above.
+    pub hits: i64,
+}
+
+/// Median and tail of one part.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Part {
+    /// Requests that have this part.
+    pub n: usize,
+    /// Fewer than 30.
+    pub low_n: bool,
+    /// Median, in microseconds.
+    pub median_us: f64,
+    /// 95th percentile (nearest rank), in microseconds.
+    pub p95_us: f64,
+}
+
+fn part(values: impl Iterator<Item = Option<i64>>) -> Option<Part> {
+    let mut us: Vec<f64> = values.flatten().map(|ns| ns as f64 / 1e3).collect();
+    let n = us.len();
+    Some(Part { n, low_n: n < 30, median_us: median(&mut us)?, p95_us: nearest_rank(&mut us, 0.95)? })
+}
+
+/// The direct decomposition; a part that no request has is `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Direct {
+    /// The open call.
+    pub open: Option<Part>,
+    /// The first data I/O.
+    pub first_io: Option<Part>,
+    /// The second.
+    pub second_io: Option<Part>,
+    /// Those after the first.
+    pub later_ios: Option<Part>,
+    /// The close call.
+    pub close: Option<Part>,
+    /// The program's own time between calls.
+    pub gaps: Option<Part>,
+    /// Block I/O inside the calls.
+    pub device: Option<Part>,
+    /// Percent of synchronous reads that found their data in memory.
+    pub cache_hit_percent: Option<f64>,
+    /// The same of second I/Os.
+    pub second_hit_percent: Option<f64>,
+}
+
+/// The direct decomposition of `points`.
+pub fn direct(points: &[DirectPoint]) -> Direct {
+    let percent = |hits: i64, all: i64| (all > 0).then(|| 100.0 * hits as f64 / all as f64);
+    let seconds: Vec<bool> = points.iter().filter_map(|p| p.second_hit).collect();
+    let second_hits = seconds.iter().filter(|h| **h).count();
+    Direct {
+        open: part(points.iter().map(|p| p.open_ns)),
+        first_io: part(points.iter().map(|p| p.first_ns)),
+        second_io: part(points.iter().map(|p| p.second_ns)),
+        later_ios: part(points.iter().map(|p| p.later_ns)),
+        close: part(points.iter().map(|p| p.close_ns)),
+        gaps: part(points.iter().map(|p| p.gaps_ns)),
+        device: part(points.iter().map(|p| p.device_ns)),
+        cache_hit_percent: percent(points.iter().map(|p| p.hits).sum(), points.iter().map(|p| p.reads).sum()),
+        second_hit_percent: percent(second_hits as i64, seconds.len() as i64),
+    }
+}
+
+/// Whether the classical numbers can be believed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// They can.
+    pub valid: bool,
+    /// Why, or why not.
+    pub why: String,
+}
+
+/// VALID if and only if the classical cost of an I/O is within 20 % of what second I/Os really took, and at most 10 %
+/// of these found their data in memory: the derivation assumes that all I/Os cost the same, which readahead breaks.
+pub fn verdict(io_us: f64, second_us: Option<f64>, second_hit_percent: Option<f64>) -> Verdict {
+    let no = |why: String| Verdict { valid: false, why };
+    let Some(second) = second_us else {
+        return no("no second I/O was measured to compare with".to_owned());
+    };
+    let off = 100.0 * (io_us - second).abs() / second.abs().max(f64::MIN_POSITIVE);
+    let hits = second_hit_percent.unwrap_or(0.0);
+    if hits > 10.0 {
+        let why = format!(
+            "{hits:.0} % of second I/Os found their data in memory (readahead or cache), so that I/Os do not cost the same"
+        );
+        return no(why);
+    }
+    if off > 20.0 {
+        return no(format!("an I/O of {io_us:.1} us is {off:.0} % off the {second:.1} us that second I/Os took"));
+    }
+    Verdict {
+        valid: true,
+        why: format!("second I/Os took {second:.1} us, {off:.0} % off; {hits:.0} % of them from memory"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::simulated;
+    use super::*;
+
+    fn golden(file: &str) -> Vec<Vec<String>> {
+        let path = format!("{}/../../fixtures/golden/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect(&path);
+        text.lines().skip(1).map(|l| l.split(',').map(str::to_owned).collect()).collect()
+    }
+
+    /// Requests whose medians are those from which a published row of I/O and overhead must have come.
+    fn built_from(io_ms: f64, overhead_ms: f64) -> Vec<SizePoint> {
+        let (one, two) = ((io_ms + overhead_ms) * 1e6, (2.0 * io_ms + overhead_ms) * 1e6);
+        let spread = [0.2, 0.6, 1.0, 1.7, 9.0];
+        let point = |bytes: i64, ns: f64| {
+            spread.map(|s| SizePoint { bytes, total_ns: (ns * s) as i64, first_ns: ((ns - io_ms * 1e6) * s) as i64 })
+        };
+        [point(5000, one), point(12_000, two)].concat()
+    }
+
+    #[test]
+    fn the_published_table_comes_out_exactly() {
+        for row in golden("seed4_overhead_table.csv") {
+            let v: Vec<f64> = row[1..].iter().map(|w| w.parse().expect("a number")).collect();
+            for (io, overhead) in [(v[0], v[1]), (v[2], v[3])] {
+                let c = classical(&built_from(io, overhead), 8192).expect("both sizes");
+                assert_eq!((c.io_us / 1e3, c.overhead_us / 1e3, c.io2_us / 1e3), (io, overhead, io), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn costs_of_simulated_requests_are_recovered() {
+        let points = simulated(7, 40_000, 8192, 16_000.0, 38_000.0, 40_960);
+        let c = classical(&points, 8192).expect("both sizes");
+        assert!((c.io_us / 38.0 - 1.0).abs() < 0.02 && (c.overhead_us / 16.0 - 1.0).abs() < 0.02, "{c:?}");
+        assert!((c.io2_us / 38.0 - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn measured_modes_get_their_verdicts() {
+        for row in golden("measured_overhead_decomposition_us.csv") {
+            let n = |i: usize| row[i].parse::<f64>().expect("a number");
+            let (one, two, second) = (n(1), n(2), n(9));
+            let point = |bytes, us: f64| SizePoint { bytes, total_ns: (us * 1e3) as i64, first_ns: 0 };
+            let c = classical(&[point(8000, one), point(16_000, two)], 8192).expect("both sizes");
+            assert!((c.io_us - n(5)).abs() < 0.06 && (c.overhead_us - n(6)).abs() < 0.11, "{row:?} {c:?}");
+            let hits = if row[0].starts_with("buffered") { 95.0 } else { 0.0 };
+            let v = verdict(c.io_us, Some(second), Some(hits));
+            assert_eq!(v.valid, !row[0].starts_with("buffered"), "{row:?} {v:?}");
+            assert!(!verdict(c.io_us, Some(2.0), Some(0.0)).valid, "far off");
+        }
+        assert!(!verdict(1.0, None, None).valid);
+    }
+
+    #[test]
+    fn parts_nobody_has_are_absent() {
+        let points = [DirectPoint { open_ns: Some(5000), reads: 4, hits: 3, ..DirectPoint::default() }; 3];
+        let d = direct(&points);
+        assert_eq!(d.open.map(|p| (p.n, p.median_us, p.low_n)), Some((3, 5.0, true)));
+        assert_eq!((d.close, d.cache_hit_percent, d.second_hit_percent), (None, Some(75.0), None));
+        assert_eq!(classical(&[], 8192), None);
+    }
+}

@@ -1,0 +1,604 @@
+//! All questions about file-level requests at once: the tables behind `iolens files`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::super::latencies::Latencies;
+use super::super::peak::peak;
+use super::super::stats::Shuffler;
+use super::super::window::Window;
+use super::atomic::{AtomicShare, atomic_share};
+use super::gap::{BlockIos, Gap, reads_and_hits};
+use super::load::{DurationByLoad, LoadedIo, duration_by_load};
+use super::overhead::{Classical, Direct, DirectPoint, Verdict, classical, direct, verdict};
+use super::size::{SizeBin, SizePoint, Steps, bins, steps};
+use super::syncs::{Meanwhile, SyncSummary, Syncs, brief, meanwhile};
+use crate::model::{Class, DataIo, Io, Lost, Request, RequestClass, RequestFlags};
+
+/// By what requests are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// In, out, mixed, none, sync.
+    Class,
+    /// Process name and number.
+    Process,
+    /// File.
+    Path,
+    /// Control group.
+    Cgroup,
+}
+
+/// A group of requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Group {
+    /// Its name. Untrusted: escape it where it is shown.
+    pub key: String,
+    /// What it asked for and what it cost.
+    #[serde(flatten)]
+    pub gap: Gap,
+    /// Median response time of its requests of data, in microseconds.
+    pub total_median_us: Option<f64>,
+    /// Its syncs.
+    pub sync: Option<SyncSummary>,
+}
+
+/// One request among the slowest, with what is needed to draw it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SlowRequest {
+    /// Its opening, in seconds since the recording's start.
+    pub start_s: f64,
+    /// Class.
+    pub class: &'static str,
+    /// Open to the last data I/O's exit (of a sync: its duration), in microseconds.
+    pub total_us: f64,
+    /// File. Untrusted.
+    pub path: Option<String>,
+    /// Process name. Untrusted.
+    pub comm: Option<String>,
+    /// Process.
+    pub tgid: Option<i32>,
+    /// Data I/Os.
+    pub ios: i64,
+    /// Bytes.
+    pub bytes: i64,
+    /// The open call, in microseconds.
+    pub open_us: Option<f64>,
+    /// The first data I/Os: begin after the opening, duration (microseconds), bytes, whether from memory.
+    pub first_ios: Vec<SlowIo>,
+    /// The slowest data I/O.
+    pub slowest_io: Option<SlowIo>,
+    /// The program's own time between calls, in microseconds.
+    pub gaps_us: Option<f64>,
+    /// The close call, in microseconds.
+    pub close_us: Option<f64>,
+    /// What is special about it.
+    pub flags: Vec<&'static str>,
+}
+
+/// One data I/O of a slow request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SlowIo {
+    /// Begin, in microseconds after the opening.
+    pub after_us: f64,
+    /// Duration, in microseconds.
+    pub us: f64,
+    /// Bytes.
+    pub bytes: i64,
+    /// From memory; `None` where that cannot be told.
+    pub cache_hit: Option<bool>,
+}
+
+impl From<&DataIo> for SlowIo {
+    fn from(io: &DataIo) -> SlowIo {
+        let us = |ns: i64| ns as f64 / 1e3;
+        SlowIo { after_us: us(io.after_ns), us: us(io.duration_ns), bytes: io.bytes, cache_hit: io.how.cache_hit() }
+    }
+}
+
+/// The table of one class over all of the recording, or over its peak.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassTable {
+    /// Requests.
+    pub requests: u64,
+    /// Per second.
+    pub per_s: f64,
+    /// Median response time (open to the last data I/O's exit), in microseconds.
+    pub total_median_us: Option<f64>,
+    /// 95th percentile.
+    pub total_p95_us: Option<f64>,
+    /// Median first delay, in microseconds.
+    pub first_median_us: Option<f64>,
+    /// A9 as it was done by hand.
+    pub classical: Option<Classical>,
+    /// Whether that can be believed.
+    pub verdict: Option<Verdict>,
+    /// A9 as measured.
+    pub direct: Direct,
+    /// A10.
+    pub atomic: Option<AtomicShare>,
+}
+
+/// Everything about one class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassReport {
+    /// Its name.
+    pub class: &'static str,
+    /// Over all.
+    pub all: ClassTable,
+    /// Over the peak; `None` without a peak.
+    pub peak: Option<ClassTable>,
+    /// A7: by size.
+    pub by_size: Vec<SizeBin>,
+    /// A7: steps, if there are.
+    pub steps: Option<Steps>,
+    /// A11: second I/O of two-block requests against load.
+    pub by_load: Option<DurationByLoad>,
+}
+
+/// The busiest stretch (A12, by completed requests).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PeakWindow {
+    /// Begin, in seconds since the recording's start.
+    pub start_s: f64,
+    /// Length, in seconds.
+    pub length_s: f64,
+    /// Requests per second in it.
+    pub per_s: f64,
+    /// Over the rate of the whole.
+    pub ratio: f64,
+}
+
+/// The answers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FilesReport {
+    /// Requests of data (and of none).
+    pub requests: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Requests that are missing.
+    pub lost_requests: u64,
+    /// Requests whose opening was not seen: in sums, not in response times.
+    pub unknown_start: u64,
+    /// How many requests each flag is on.
+    pub flags: BTreeMap<&'static str, u64>,
+    /// One of so many requests was kept for medians.
+    pub one_in: u64,
+    /// Length of the groups whose loads are compared, in seconds.
+    pub group_s: f64,
+    /// The busiest stretch.
+    pub peak: Option<PeakWindow>,
+    /// In, out, mixed; those that occurred.
+    pub classes: Vec<ClassReport>,
+    /// By what `groups` are.
+    pub by: By,
+    /// All groups, by time in calls.
+    pub groups: Vec<Group>,
+    /// The files with most time in calls.
+    pub files: Vec<Group>,
+    /// The slowest requests.
+    pub slowest: Vec<SlowRequest>,
+    /// What devices did while syncs waited; `None` without syncs or block I/Os.
+    pub while_syncing: Option<Meanwhile>,
+    /// Percent of the bytes of block I/O that cannot be laid to a request.
+    pub unattributed_percent: Option<f64>,
+}
+
+/// How many of the slowest requests and of the most expensive files are shown.
+const TOP: usize = 20;
+/// Requests kept for medians; of more, a fair sample.
+const KEPT: usize = 400_000;
+/// Block I/Os remembered for what happened during syncs.
+const BRIEF: usize = 5_000_000;
+
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    class: RequestClass,
+    end_ns: i64,
+    size: Option<SizePoint>,
+    direct: DirectPoint,
+    atomic: Option<bool>,
+}
+
+#[derive(Debug, Default)]
+struct GroupSums {
+    gap: Gap,
+    totals: Latencies,
+    syncs: Syncs,
+}
+
+/// Takes block I/Os first, then requests in order of their ends.
+#[derive(Debug)]
+pub struct FilesReportBuilder {
+    window: Window,
+    by: By,
+    blocks: BlockIos,
+    briefs: Vec<(i64, Class, i64)>,
+    ordered: bool,
+    kept: Vec<Kept>,
+    one_in: u64,
+    lot: Shuffler,
+    ends: Vec<i64>,
+    groups: HashMap<String, GroupSums>,
+    files: HashMap<Arc<str>, GroupSums>,
+    slowest: Vec<Request>,
+    sync_spans: Vec<(i64, i64)>,
+    flags: BTreeMap<&'static str, u64>,
+    requests: u64,
+    unknown_start: u64,
+    lost: u64,
+}
+
+impl FilesReportBuilder {
+    /// For the requests that end in `window`, which must have an end.
+    pub fn new(window: Window, by: By) -> FilesReportBuilder {
+        FilesReportBuilder {
+            window,
+            by,
+            blocks: BlockIos::default(),
+            briefs: Vec::new(),
+            ordered: false,
+            kept: Vec::new(),
+            one_in: 1,
+            lot: Shuffler::new(0x000f_11e5),
+            ends: Vec::new(),
+            groups: HashMap::new(),
+            files: HashMap::new(),
+            slowest: Vec::new(),
+            sync_spans: Vec::new(),
+            flags: BTreeMap::new(),
+            requests: 0,
+            unknown_start: 0,
+            lost: 0,
+        }
+    }
+
+    /// Takes a completed block I/O, before the first request.
+    pub fn push_io(&mut self, io: &Io) {
+        self.blocks.push(io);
+        if self.briefs.len() < BRIEF {
+            self.briefs.push(brief(io));
+        }
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        if lost.reason.is_of_requests() {
+            self.lost += lost.ios.unwrap_or(0).max(0) as u64;
+        }
+    }
+
+    /// Takes a request.
+    pub fn push(&mut self, r: &Request) {
+        if !self.window.contains(r.end_ns) {
+            return;
+        }
+        if !self.ordered {
+            self.blocks.order();
+            self.ordered = true;
+        }
+        let device = self.blocks.within(r);
+        self.group(r, device);
+        r.flags.names().for_each(|name| *self.flags.entry(name).or_default() += 1);
+        self.unknown_start += u64::from(!r.start_known());
+        match r.sync {
+            Some(_) => self.sync_spans.push((r.start_ns, r.end_ns)),
+            None => {
+                self.requests += 1;
+                self.ends.push(r.end_ns);
+                self.keep(r, device);
+            }
+        }
+        self.rank(r);
+    }
+
+    fn group(&mut self, r: &Request, device: Option<(i64, i64)>) {
+        let add = |sums: &mut GroupSums| {
+            sums.gap.add(r, device);
+            if r.sync.is_some() {
+                sums.syncs.add(r);
+            } else if let Some(total) = r.total_ns() {
+                sums.totals.add(total);
+            }
+        };
+        add(self.groups.entry(key_of(self.by, r)).or_default());
+        if let Some(path) = &r.path {
+            add(self.files.entry(Arc::clone(path)).or_default());
+        }
+    }
+
+    fn keep(&mut self, r: &Request, device: Option<(i64, i64)>) {
+        if self.one_in > 1 && self.lot.below(self.one_in) != 0 {
+            return;
+        }
+        if self.kept.len() == KEPT {
+            self.one_in *= 2;
+            let lot = &mut self.lot;
+            self.kept.retain(|_| lot.below(2) == 0);
+        }
+        // What is mapped or asynchronous did more than its calls show: no size, no times.
+        let odd = [RequestFlags::MMAP, RequestFlags::AIO, RequestFlags::IO_URING];
+        let plain = r.start_known() && !odd.into_iter().any(|f| r.flags.has(f));
+        let size = r.total_ns().zip(r.first_delay_ns()).filter(|_| plain);
+        self.kept.push(Kept {
+            class: r.class(),
+            end_ns: r.end_ns,
+            size: size.map(|(total_ns, first_ns)| SizePoint { bytes: r.bytes(), total_ns, first_ns }),
+            direct: if plain { direct_point(r, device) } else { DirectPoint::default() },
+            atomic: r.atomic().filter(|_| plain),
+        });
+    }
+
+    fn rank(&mut self, r: &Request) {
+        let Some(total) = r.total_ns() else { return };
+        let at = self.slowest.partition_point(|s| s.total_ns().unwrap_or(0) >= total);
+        if at < TOP {
+            self.slowest.insert(at, r.clone());
+            self.slowest.truncate(TOP);
+        }
+    }
+
+    /// The answers.
+    pub fn finish(mut self) -> FilesReport {
+        let group_ns = (self.window.len_ns() / 60).clamp(1_000_000_000, 1_200_000_000_000);
+        let counts = self.counts(group_ns);
+        let peak_window = self.peak(&counts, group_ns);
+        let classes = [RequestClass::In, RequestClass::Out, RequestClass::Mixed];
+        let classes = classes.into_iter().filter_map(|c| self.class(c, peak_window, &counts, group_ns)).collect();
+        let syncs = self.sync_spans.len() as u64;
+        let while_syncing = (syncs > 0 && !self.briefs.is_empty()).then(|| meanwhile(&self.sync_spans, &self.briefs));
+        let mut files = groups(self.files.drain().map(|(k, v)| (k.to_string(), v)));
+        files.truncate(TOP);
+        FilesReport {
+            requests: self.requests,
+            syncs,
+            lost_requests: self.lost,
+            unknown_start: self.unknown_start,
+            flags: self.flags,
+            one_in: self.one_in,
+            group_s: group_ns as f64 / 1e9,
+            peak: peak_window,
+            classes,
+            by: self.by,
+            groups: groups(self.groups.drain()),
+            files,
+            slowest: self.slowest.iter().map(slow).collect(),
+            while_syncing,
+            unattributed_percent: self.blocks.unattributed_percent(),
+        }
+    }
+
+    fn counts(&self, group_ns: i64) -> Vec<f64> {
+        let mut counts = vec![0.0; (self.window.len_ns() as u64).div_ceil(group_ns as u64) as usize];
+        for end in &self.ends {
+            if let Some(c) = counts.get_mut(((end - self.window.from_ns) / group_ns) as usize) {
+                *c += 1.0;
+            }
+        }
+        counts
+    }
+
+    /// The busiest three groups in a row, if there are enough groups for that to say anything.
+    fn peak(&self, counts: &[f64], group_ns: i64) -> Option<PeakWindow> {
+        const GROUPS: usize = 3;
+        let values: Vec<Option<f64>> = counts.iter().copied().map(Some).collect();
+        let p = peak(&values, GROUPS).filter(|p| counts.len() > GROUPS && p.sum > 0.0)?;
+        let length_s = GROUPS as f64 * group_ns as f64 / 1e9;
+        let start_s = (self.window.from_ns + p.first as i64 * group_ns) as f64 / 1e9;
+        Some(PeakWindow { start_s, length_s, per_s: p.sum / length_s, ratio: p.ratio })
+    }
+
+    fn class(
+        &self,
+        class: RequestClass,
+        peak: Option<PeakWindow>,
+        counts: &[f64],
+        group_ns: i64,
+    ) -> Option<ClassReport> {
+        let of_class: Vec<&Kept> = self.kept.iter().filter(|k| k.class == class).collect();
+        if of_class.is_empty() {
+            return None;
+        }
+        let points: Vec<SizePoint> = of_class.iter().filter_map(|k| k.size).collect();
+        let steps = steps(&points);
+        let block = steps.map_or(8192, |s| s.block_bytes);
+        let in_peak = |p: PeakWindow| {
+            let (from, to) = ((p.start_s * 1e9) as i64, ((p.start_s + p.length_s) * 1e9) as i64);
+            let kept: Vec<&Kept> = of_class.iter().filter(|k| from <= k.end_ns && k.end_ns < to).copied().collect();
+            self.table(&kept, block, p.length_s)
+        };
+        let two_blocks = of_class.iter().filter(|k| k.size.is_some_and(|s| block < s.bytes && s.bytes <= 2 * block));
+        let loaded: Vec<LoadedIo> = two_blocks
+            .filter_map(|k| {
+                let s = k.size?;
+                let count = counts.get(((k.end_ns - self.window.from_ns) / group_ns) as usize)?;
+                Some(LoadedIo { per_s: count / (group_ns as f64 / 1e9), us: (s.total_ns - s.first_ns) as f64 / 1e3 })
+            })
+            .collect();
+        Some(ClassReport {
+            class: class.name(),
+            all: self.table(&of_class, block, self.window.len_s()),
+            peak: peak.map(in_peak),
+            by_size: bins(&points),
+            steps,
+            by_load: duration_by_load(&loaded),
+        })
+    }
+
+    fn table(&self, kept: &[&Kept], block: i64, seconds: f64) -> ClassTable {
+        let points: Vec<SizePoint> = kept.iter().filter_map(|k| k.size).collect();
+        let directs: Vec<DirectPoint> = kept.iter().map(|k| k.direct).collect();
+        let (mut totals, mut firsts) = (Latencies::new(), Latencies::new());
+        points.iter().for_each(|p| {
+            totals.add(p.total_ns);
+            firsts.add(p.first_ns);
+        });
+        let classical = classical(&points, block);
+        let direct = direct(&directs);
+        let atomic: Vec<(bool, i64)> = kept.iter().filter_map(|k| Some((k.atomic?, k.size?.total_ns))).collect();
+        let ns = |only: bool| atomic.iter().filter(|a| a.0 || !only).map(|a| i128::from(a.1)).sum();
+        let requests = kept.len() as u64 * self.one_in;
+        ClassTable {
+            requests,
+            per_s: if seconds > 0.0 { requests as f64 / seconds } else { 0.0 },
+            total_median_us: totals.quantile_us(0.5),
+            total_p95_us: totals.quantile_us(0.95),
+            first_median_us: firsts.quantile_us(0.5),
+            verdict: classical
+                .map(|c| verdict(c.io_us, direct.second_io.map(|p| p.median_us), direct.second_hit_percent)),
+            classical,
+            direct,
+            atomic: atomic_share(
+                atomic.iter().filter(|a| a.0).count() as u64,
+                atomic.len() as u64,
+                ns(true),
+                ns(false),
+            ),
+        }
+    }
+}
+
+fn key_of(by: By, r: &Request) -> String {
+    let unknown = || "?".to_owned();
+    match by {
+        By::Class => r.class().name().to_owned(),
+        By::Process => match (r.comm, r.tgid) {
+            (Some(comm), Some(tgid)) => format!("{} ({tgid})", comm.to_text()),
+            (None, Some(tgid)) => tgid.to_string(),
+            _ => unknown(),
+        },
+        By::Path => r.path.as_deref().map_or_else(unknown, str::to_owned),
+        By::Cgroup => r.cgroup.map_or_else(unknown, |c| c.to_string()),
+    }
+}
+
+fn direct_point(r: &Request, device: Option<(i64, i64)>) -> DirectPoint {
+    let first = r.first.first();
+    let second = r.first.get(1);
+    let later = r.ios() - 1;
+    let (reads, hits) = reads_and_hits(r).unwrap_or((0, 0));
+    DirectPoint {
+        open_ns: r.open_ns,
+        first_ns: first.map(|io| io.duration_ns),
+        second_ns: second.map(|io| io.duration_ns),
+        second_hit: second.and_then(|io| io.how.cache_hit()),
+        later_ns: first.filter(|_| later > 0).map(|io| (r.active_ns - io.duration_ns) / later),
+        close_ns: r.close_ns,
+        gaps_ns: r.gaps_ns().filter(|_| r.ios() > 0),
+        device_ns: device.map(|d| d.0).filter(|_| r.ios() > 0),
+        reads,
+        hits,
+    }
+}
+
+fn groups(sums: impl Iterator<Item = (String, GroupSums)>) -> Vec<Group> {
+    let mut out: Vec<Group> = sums
+        .map(|(key, mut s)| Group {
+            key,
+            total_median_us: s.totals.quantile_us(0.5),
+            sync: s.syncs.finish(),
+            gap: s.gap,
+        })
+        .collect();
+    out.sort_by(|a, b| b.gap.call_s.total_cmp(&a.gap.call_s).then_with(|| a.key.cmp(&b.key)));
+    out
+}
+
+fn slow(r: &Request) -> SlowRequest {
+    let us = |ns: i64| ns as f64 / 1e3;
+    SlowRequest {
+        start_s: r.start_ns as f64 / 1e9,
+        class: r.class().name(),
+        total_us: us(r.total_ns().unwrap_or(0)),
+        path: r.path.as_deref().map(str::to_owned),
+        comm: r.comm.map(|c| c.to_text().into_owned()),
+        tgid: r.tgid,
+        ios: r.ios(),
+        bytes: r.bytes(),
+        open_us: r.open_ns.map(us),
+        first_ios: r.first.iter().map(SlowIo::from).collect(),
+        slowest_io: r.slowest.as_ref().map(SlowIo::from),
+        gaps_us: r.gaps_ns().map(us),
+        close_us: r.close_ns.map(us),
+        flags: r.flags.names().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Lot;
+    use super::*;
+    use crate::model::{How, SyncKind};
+
+    /// A minute of whole-file reads: open 5 us, each 8 KiB 40 us from the device, 3 us between calls.
+    fn reads(n: i64) -> Vec<Request> {
+        let mut lot = Lot::new(1);
+        (0..n)
+            .map(|i| {
+                let bytes = 1 + (lot.uniform() * 40_000.0) as i64;
+                let ios = (bytes + 8191) / 8192;
+                let start = i * 60_000_000_000 / n;
+                let io = |k: i64| DataIo {
+                    after_ns: 8_000 + 43_000 * k,
+                    duration_ns: 40_000,
+                    bytes: 8192,
+                    how: How::DEVICE,
+                };
+                let last = 8_000 + 43_000 * ios - 3_000;
+                Request {
+                    open_ns: Some(5_000),
+                    close_ns: Some(1_000),
+                    last_after_ns: Some(last),
+                    active_ns: 40_000 * ios,
+                    ios_in: ios,
+                    bytes_in: bytes,
+                    device_ios: ios,
+                    slept_ios: ios,
+                    first: (0..ios.min(4)).map(io).collect(),
+                    tgid: Some(7),
+                    path: Some(format!("/f{}", i % 50).into()),
+                    ..Request::new(start, start + last + 2_000)
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_simulated_server_is_taken_apart() {
+        let mut b = FilesReportBuilder::new(Window::new(0, 60_000_000_000), By::Path);
+        reads(6000).iter().for_each(|r| b.push(r));
+        b.push(&Request { sync: Some(SyncKind::Fsync), ..Request::new(59_000_000_000, 59_100_000_000) });
+        let r = b.finish();
+        assert_eq!((r.requests, r.syncs, r.groups.len(), r.files.len(), r.slowest.len()), (6000, 1, 51, 20, 20));
+        assert_eq!(r.slowest[0].class, "sync");
+        let c = &r.classes[0];
+        assert_eq!((c.class, c.steps.map(|s| s.block_bytes)), ("in", Some(8192)));
+        let k = c.all.classical.expect("both sizes");
+        assert!((k.io_us - 43.0).abs() < 0.01 && (k.overhead_us - 5.0).abs() < 0.01, "{k:?}");
+        assert!(c.all.verdict.as_ref().is_some_and(|v| v.valid), "{:?}", c.all.verdict);
+        assert_eq!(c.all.direct.open.map(|p| p.median_us), Some(5.0));
+        assert_eq!(c.all.direct.cache_hit_percent, Some(0.0));
+        let a = c.all.atomic.expect("requests");
+        assert!((a.low_percent..=a.high_percent).contains(&(100.0 * 8192.0 / 40_000.0)), "{a:?}");
+        assert!(r.peak.is_some() && c.peak.is_some() && c.by_load.is_some());
+    }
+
+    #[test]
+    fn what_was_opened_before_counts_in_sums_only() {
+        let mut b = FilesReportBuilder::new(Window::new(0, 2_000_000_000), By::Class);
+        let old = Request {
+            flags: RequestFlags::UNKNOWN_START,
+            ios_in: 5,
+            bytes_in: 100,
+            last_after_ns: Some(9),
+            ..Request::new(10, 1000)
+        };
+        b.push(&old);
+        b.push(&Request::new(10, 3_000_000_000));
+        let r = b.finish();
+        assert_eq!((r.requests, r.unknown_start, r.groups[0].gap.bytes_in, r.slowest.len()), (1, 1, 100, 0));
+        assert_eq!((r.classes[0].all.total_median_us, r.peak), (None, None));
+    }
+}

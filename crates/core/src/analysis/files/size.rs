@@ -1,0 +1,220 @@
+//! A7: response time versus size, and the steps that the size of one I/O leaves in it.
+
+use serde::Serialize;
+
+use super::super::stats::{median, nearest_rank};
+
+const KIB: i64 = 1024;
+/// Up to here bins are 1 KiB wide; beyond they double.
+const FINE: i64 = 16 * KIB;
+/// A wide bin with fewer entries is joined with the next.
+const LEAST: usize = 30;
+
+/// One request: how much, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizePoint {
+    /// Bytes it moved.
+    pub bytes: i64,
+    /// Open to the last data I/O's exit, in nanoseconds.
+    pub total_ns: i64,
+    /// Open to the first data I/O's exit, in nanoseconds.
+    pub first_ns: i64,
+}
+
+/// Requests of a range of sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SizeBin {
+    /// More than so many bytes ...
+    pub over_bytes: i64,
+    /// ... and at most so many.
+    pub to_bytes: i64,
+    /// Requests.
+    pub n: usize,
+    /// Too few for a stable median.
+    pub low_n: bool,
+    /// Median of open to last exit, in microseconds.
+    pub total_median_us: f64,
+    /// 95 % confidence interval of that median, by order statistics.
+    pub total_low_us: f64,
+    /// Its upper end.
+    pub total_high_us: f64,
+    /// Median of open to first exit, in microseconds.
+    pub first_median_us: f64,
+}
+
+/// Bins of 1 KiB up to 16 KiB, then of powers of two until each holds 30 entries; empty ones are left out.
+pub fn bins(points: &[SizePoint]) -> Vec<SizeBin> {
+    let mut sorted: Vec<SizePoint> = points.iter().filter(|p| p.bytes > 0).copied().collect();
+    sorted.sort_by_key(|p| p.bytes);
+    let mut out = Vec::new();
+    let (mut from, mut over, mut to) = (0, 0, KIB);
+    while from < sorted.len() {
+        let end = from + sorted[from..].partition_point(|p| p.bytes <= to);
+        let last = end == sorted.len();
+        if to <= FINE || end - from >= LEAST || last {
+            if end > from {
+                out.push(bin(&sorted[from..end], over, to));
+            }
+            (from, over) = (end, to);
+        }
+        to = if to < FINE { to + KIB } else { to.saturating_mul(2) };
+    }
+    out
+}
+
+fn bin(points: &[SizePoint], over_bytes: i64, to_bytes: i64) -> SizeBin {
+    let n = points.len();
+    let mut total: Vec<f64> = points.iter().map(|p| p.total_ns as f64 / 1e3).collect();
+    let mut first: Vec<f64> = points.iter().map(|p| p.first_ns as f64 / 1e3).collect();
+    total.sort_by(f64::total_cmp);
+    // Ranks np ± 1.96 sqrt(np(1-p)) with p = 1/2.
+    let reach = 0.98 * (n as f64).sqrt();
+    let at = |rank: f64| total[(rank.round() as isize).clamp(0, n as isize - 1) as usize];
+    SizeBin {
+        over_bytes,
+        to_bytes,
+        n,
+        low_n: n < LEAST,
+        total_low_us: at(n as f64 / 2.0 - reach - 1.0),
+        total_high_us: at(n as f64 / 2.0 + reach),
+        total_median_us: median(&mut total).unwrap_or(0.0),
+        first_median_us: median(&mut first).unwrap_or(0.0),
+    }
+}
+
+/// Response time as a step function of size: `overhead + ceil(size / block) * io`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Steps {
+    /// Bytes of one I/O.
+    pub block_bytes: i64,
+    /// Cost of each I/O (height of a step), in microseconds.
+    pub io_us: f64,
+    /// What is paid once, in microseconds.
+    pub overhead_us: f64,
+    /// By how much the Bayesian information criterion prefers it to a straight line; more than 10 is decisive.
+    pub bic_gain: f64,
+}
+
+/// Candidates for the size of an I/O.
+const BLOCKS: [i64; 6] = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB];
+/// A bin of 1 KiB with fewer entries says nothing.
+const LEAST_IN_BIN: usize = 3;
+
+/// Median of a bin of 1 KiB.
+struct Level {
+    kib: i64,
+    weight: f64,
+    us: f64,
+}
+
+/// Looks for steps: medians of 1 KiB bins against a piecewise constant function of each period, chosen by BIC. `None`
+/// if a straight line explains the data as well, or there is too little of it.
+pub fn steps(points: &[SizePoint]) -> Option<Steps> {
+    let mut sorted: Vec<SizePoint> = points.iter().filter(|p| p.bytes > 0).copied().collect();
+    sorted.sort_by_key(|p| p.bytes);
+    let mut levels = Vec::new();
+    for chunk in sorted.chunk_by(|a, b| (a.bytes - 1) / KIB == (b.bytes - 1) / KIB) {
+        if chunk.len() >= LEAST_IN_BIN {
+            let mut totals: Vec<f64> = chunk.iter().map(|p| p.total_ns as f64 / 1e3).collect();
+            let us = median(&mut totals)?;
+            levels.push(Level { kib: (chunk[0].bytes - 1) / KIB + 1, weight: chunk.len() as f64, us });
+        }
+    }
+    if levels.len() < 8 {
+        return None;
+    }
+    let line = bic(&levels, 2.0, straight_line(&levels));
+    let candidates = BLOCKS.into_iter().filter_map(|block| {
+        let (rss, groups) = piecewise(&levels, block / KIB);
+        (groups >= 2.0).then(|| (bic(&levels, groups, rss), block))
+    });
+    let (best, block_bytes) = candidates.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (overhead_us, io_us) = costs(&sorted, block_bytes)?;
+    // Costs below zero are a fit of something else.
+    let sane = io_us > 0.0 && overhead_us >= 0.0;
+    (best < line && sane).then_some(Steps { block_bytes, io_us, overhead_us, bic_gain: line - best })
+}
+
+fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
+    let n = levels.len() as f64;
+    let weight: f64 = levels.iter().map(|l| l.weight).sum();
+    let mean = levels.iter().map(|l| l.weight * l.us).sum::<f64>() / weight;
+    let all = levels.iter().map(|l| l.weight * (l.us - mean).powi(2)).sum::<f64>();
+    // A perfect fit must not be infinitely good, or the number of parameters would not count.
+    n * (rss.max(1e-9 * all).max(f64::MIN_POSITIVE) / weight).ln() + parameters * n.ln()
+}
+
+fn straight_line(levels: &[Level]) -> f64 {
+    let w: f64 = levels.iter().map(|l| l.weight).sum();
+    let (mx, my) =
+        levels.iter().fold((0.0, 0.0), |(x, y), l| (x + l.weight * l.kib as f64 / w, y + l.weight * l.us / w));
+    let (sxx, sxy) = levels.iter().fold((0.0, 0.0), |(xx, xy), l| {
+        let dx = l.kib as f64 - mx;
+        (xx + l.weight * dx * dx, xy + l.weight * dx * (l.us - my))
+    });
+    let slope = if sxx > 0.0 { sxy / sxx } else { 0.0 };
+    levels.iter().map(|l| l.weight * (l.us - my - slope * (l.kib as f64 - mx)).powi(2)).sum()
+}
+
+/// Residual sum of squares around the mean of each period, and how many periods there are.
+fn piecewise(levels: &[Level], period_kib: i64) -> (f64, f64) {
+    let (mut rss, mut groups) = (0.0, 0.0);
+    for group in levels.chunk_by(|a, b| (a.kib - 1) / period_kib == (b.kib - 1) / period_kib) {
+        let w: f64 = group.iter().map(|l| l.weight).sum();
+        let mean = group.iter().map(|l| l.weight * l.us).sum::<f64>() / w;
+        rss += group.iter().map(|l| l.weight * (l.us - mean).powi(2)).sum::<f64>();
+        groups += 1.0;
+    }
+    (rss, groups)
+}
+
+/// Overhead and cost of an I/O: the line through the medians of 1, 2, ... blocks, weighted by their counts.
+fn costs(sorted: &[SizePoint], block: i64) -> Option<(f64, f64)> {
+    let mut levels = Vec::new();
+    for group in sorted.chunk_by(|a, b| (a.bytes - 1) / block == (b.bytes - 1) / block) {
+        let mut totals: Vec<f64> = group.iter().map(|p| p.total_ns as f64 / 1e3).collect();
+        levels.push(((group[0].bytes - 1) / block + 1, group.len() as f64, nearest_rank(&mut totals, 0.5)?));
+    }
+    let w: f64 = levels.iter().map(|l| l.1).sum();
+    let (mx, my) = levels.iter().fold((0.0, 0.0), |(x, y), (n, c, us)| (x + c * *n as f64 / w, y + c * us / w));
+    let (sxx, sxy) = levels.iter().fold((0.0, 0.0), |(xx, xy), (n, c, us)| {
+        let dx = *n as f64 - mx;
+        (xx + c * dx * dx, xy + c * dx * (us - my))
+    });
+    (sxx > 0.0).then(|| (my - sxy / sxx * mx, sxy / sxx))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::simulated;
+    use super::*;
+
+    #[test]
+    fn the_block_is_found_exactly_and_its_costs_within_two_percent() {
+        for (seed, block) in BLOCKS.into_iter().enumerate() {
+            let points = simulated(seed as u64, 6000, block, 58_000.0, 12_000.0, 5 * block);
+            let s = steps(&points).expect("steps");
+            assert_eq!(s.block_bytes, block);
+            assert!((s.io_us / 12.0 - 1.0).abs() < 0.02 && (s.overhead_us / 58.0 - 1.0).abs() < 0.02, "{s:?}");
+        }
+    }
+
+    #[test]
+    fn a_straight_line_has_no_steps() {
+        let points: Vec<SizePoint> = (1..4000)
+            .map(|i| SizePoint { bytes: i * 16, total_ns: 10_000 + i * 16 + (i * 7919 % 97) * 10, first_ns: 5 })
+            .collect();
+        assert_eq!(steps(&points), None);
+        assert_eq!(steps(&points[..5]), None);
+    }
+
+    #[test]
+    fn bins_are_narrow_then_wide_and_every_request_is_in_one() {
+        let points = simulated(3, 3000, 8192, 1000.0, 500.0, 1 << 20);
+        let bins = bins(&points);
+        assert_eq!(bins.iter().map(|b| b.n).sum::<usize>(), 3000);
+        assert!(bins.iter().filter(|b| b.to_bytes > FINE).rev().skip(1).all(|b| b.n >= LEAST));
+        assert!(bins.windows(2).all(|w| w[0].to_bytes <= w[1].over_bytes));
+        assert!(bins.iter().all(|b| b.total_low_us <= b.total_median_us && b.total_median_us <= b.total_high_us));
+    }
+}

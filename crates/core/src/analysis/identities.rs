@@ -1,0 +1,377 @@
+//! A16: what fio says and what the device says, and what it means where they differ.
+//!
+//! Each identity has a left and a right side, a residual and a tolerance that follows from how the numbers were taken;
+//! the verdicts name the mechanism behind a failed one.
+
+use serde::{Deserialize, Serialize};
+
+/// One direction (reads or writes) as the application saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct AppSide {
+    /// I/Os that the application issued and completed.
+    pub ios: f64,
+    /// Bytes it moved.
+    pub bytes: f64,
+    /// Bytes of each of its I/Os, if all are alike.
+    pub block_bytes: Option<f64>,
+    /// Bytes per second as it printed them.
+    pub bytes_per_s: Option<f64>,
+    /// I/Os per second as it printed them.
+    pub ios_per_s: Option<f64>,
+    /// Mean latency in microseconds.
+    pub mean_us: Option<f64>,
+}
+
+/// The same direction as the device saw it, between two readings of its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct DeviceSide {
+    /// Requests completed.
+    pub ios: f64,
+    /// Bytes moved; `None` if the source does not say (fio up to 3.33).
+    pub bytes: Option<f64>,
+    /// Merges.
+    pub merges: f64,
+    /// Time from start to completion, summed over requests, in milliseconds.
+    pub ticks_ms: f64,
+}
+
+impl DeviceSide {
+    /// Mean request in bytes.
+    pub fn request_bytes(&self) -> Option<f64> {
+        self.bytes.filter(|_| self.ios > 0.0).map(|b| b / self.ios)
+    }
+
+    /// Mean response time in milliseconds.
+    pub fn await_ms(&self) -> Option<f64> {
+        (self.ios > 0.0).then(|| self.ticks_ms / self.ios)
+    }
+}
+
+/// Where the device's numbers come from, which decides how exact they can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceSource {
+    /// Counters read right before and right after the run: exact, if nobody else used the disk.
+    Bracket,
+    /// fio's own `disk_util`, which samples every 250 ms: up to that much is missing at both ends.
+    FioSampling,
+}
+
+/// A run, both sides.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunFacts {
+    /// Reads and writes of the application.
+    pub app: [AppSide; 2],
+    /// Reads and writes of the device.
+    pub device: [DeviceSide; 2],
+    /// Length of the application's run in seconds.
+    pub runtime_s: f64,
+    /// Time between the two readings of the counters in seconds.
+    pub window_s: f64,
+    /// Where the device's numbers come from.
+    pub source: DeviceSource,
+    /// `time_in_queue` in milliseconds.
+    pub in_queue_ms: Option<f64>,
+    /// The kernel's busy time in milliseconds.
+    pub io_ticks_ms: Option<f64>,
+    /// Utilisation as the application printed it, in percent.
+    pub util_percent: Option<f64>,
+    /// Whether the page cache was bypassed.
+    pub direct: bool,
+    /// I/Os the application kept in flight.
+    pub queue_depth: u32,
+    /// Largest request the kernel sends, in bytes.
+    pub max_request_bytes: Option<f64>,
+    /// Readahead in bytes.
+    pub read_ahead_bytes: Option<f64>,
+    /// Bytes that other processes moved on the device meanwhile, by name.
+    pub others: Vec<(String, f64)>,
+    /// Bytes of the file system's own I/O (metadata, journal).
+    pub metadata_bytes: f64,
+}
+
+/// An equation between two ways to know the same thing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Identity {
+    /// Its name in the definitions, with the direction.
+    pub id: String,
+    /// What it says.
+    pub text: &'static str,
+    /// Left side.
+    pub left: f64,
+    /// Right side.
+    pub right: f64,
+    /// Left less right, in percent of the right side; `None` if that is 0.
+    pub residual_percent: Option<f64>,
+    /// How far apart they may be, in the unit of the sides.
+    pub tolerance: f64,
+    /// Whether they are within it.
+    pub holds: bool,
+}
+
+fn identity(id: &str, side: usize, text: &'static str, left: f64, right: f64, tolerance: f64) -> Identity {
+    let direction = ["r", "w"].get(side).map_or(String::new(), |d| format!(".{d}"));
+    Identity {
+        id: format!("{id}{direction}"),
+        text,
+        left,
+        right,
+        residual_percent: (right != 0.0).then(|| 100.0 * (left - right) / right),
+        tolerance,
+        holds: (left - right).abs() <= tolerance,
+    }
+}
+
+/// Every identity whose two sides are known.
+pub fn identities(r: &RunFacts) -> Vec<Identity> {
+    let mut out = Vec::new();
+    for side in 0..2 {
+        if r.app[side].ios > 0.0 {
+            app_identities(r, side, &mut out);
+            device_identities(r, side, &mut out);
+        }
+    }
+    whole_identities(r, &mut out);
+    out
+}
+
+fn app_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
+    let a = &r.app[side];
+    // Printed rates are whole numbers: half of one over the run's time. Runtimes are whole milliseconds.
+    let rounding = |rate: f64| 0.5 * r.runtime_s + rate * 0.0005;
+    if let Some(bw) = a.bytes_per_s {
+        let tolerance = rounding(bw) + 1024.0;
+        out.push(identity("I1", side, "bytes = bandwidth x runtime", a.bytes, bw * r.runtime_s, tolerance));
+    }
+    if let Some(bs) = a.block_bytes {
+        out.push(identity("I2", side, "bytes = block size x I/Os", a.bytes, bs * a.ios, 0.5 * bs));
+    }
+    if let Some(iops) = a.ios_per_s {
+        out.push(identity(
+            "I3",
+            side,
+            "I/Os = IOPS x runtime",
+            a.ios,
+            iops * r.runtime_s,
+            rounding(iops) + 0.5 * r.runtime_s,
+        ));
+    }
+}
+
+/// How many I/Os the device's count may lack or have too many.
+fn count_tolerance(r: &RunFacts, side: usize) -> f64 {
+    match r.source {
+        // In flight at both readings.
+        DeviceSource::Bracket => f64::from(r.queue_depth),
+        DeviceSource::FioSampling => 2.0 * 0.25 * r.app[side].ios / r.runtime_s + f64::from(r.queue_depth),
+    }
+}
+
+fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
+    let (a, d) = (&r.app[side], &r.device[side]);
+    let per_io = a.bytes / a.ios;
+    let count = count_tolerance(r, side);
+    // Without the device's bytes its requests of known size stand for them.
+    let bytes =
+        d.bytes.or_else(|| a.block_bytes.filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m)).map(|b| b * d.ios));
+    if let Some(bytes) = bytes {
+        let text = "device bytes (less those of others and of metadata) = application bytes";
+        out.push(identity("I4", side, text, bytes, a.bytes, count * per_io));
+    }
+    if let (Some(bs), Some(max)) = (a.block_bytes, r.max_request_bytes) {
+        let pieces = (bs / max).ceil().max(1.0);
+        let expected = a.ios * pieces - d.merges;
+        out.push(identity("I5", side, "device requests = I/Os x pieces - merges", d.ios, expected, count * pieces));
+    }
+    if let Some(ms) = d.await_ms().filter(|_| r.queue_depth == 1) {
+        let cycle_ms = 1000.0 * r.runtime_s / a.ios;
+        let text = "one at a time: device response <= time per I/O";
+        let mut i = identity("I9", side, text, ms, cycle_ms, cycle_ms * count / a.ios + 1.0 / a.ios);
+        i.holds = ms <= cycle_ms + i.tolerance;
+        out.push(i);
+    }
+}
+
+fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
+    let ticks: f64 = r.device.iter().map(|d| d.ticks_ms).sum();
+    let ios: f64 = r.device.iter().map(|d| d.ios).sum();
+    if let Some(q) = r.in_queue_ms.filter(|_| ios > 0.0) {
+        // Each I/O's time is cut to whole milliseconds once in each sum.
+        let text = "queue length = arrival rate x response time (Little)";
+        let window_ms = r.window_s * 1000.0;
+        out.push(identity("I7", 2, text, q / window_ms, ticks / window_ms, (ios.sqrt() + 10.0) / window_ms));
+    }
+    if let (Some(busy), Some(util)) = (r.io_ticks_ms, r.util_percent) {
+        let tolerance = 100.0 * 0.25 / r.runtime_s + 1.0;
+        out.push(identity(
+            "I8",
+            2,
+            "busy time / window = printed utilisation",
+            busy / r.window_s / 10.0,
+            util,
+            tolerance,
+        ));
+    }
+}
+
+/// The mechanism that explains a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Application and device moved the same bytes with the same requests.
+    Agree,
+    /// Reads were served, or writes taken, by the page cache.
+    PageCache {
+        /// Share of the application's bytes that did not come from (or go to) the device during the run, in percent.
+        hit_percent: f64,
+    },
+    /// The device read more than was asked for.
+    Readahead {
+        /// Device bytes over application bytes.
+        ratio: f64,
+    },
+    /// Requests are as large as the readahead window: it, not the application, sets their size.
+    ReadaheadCap {
+        /// Mean request in bytes.
+        request_bytes: f64,
+    },
+    /// Neighbouring I/Os were merged.
+    Merging {
+        /// Application I/Os per device request.
+        ios_per_request: f64,
+    },
+    /// I/Os were cut into requests of the size that the device takes.
+    Splitting {
+        /// Device requests per application I/O.
+        requests_per_io: f64,
+        /// Mean request in bytes.
+        request_bytes: f64,
+    },
+    /// Somebody else used the device.
+    OtherWriters {
+        /// Who, with the most bytes first.
+        who: Vec<String>,
+        /// Their share of the device's bytes, in percent.
+        percent: f64,
+    },
+    /// The application waited much longer than the device took: a limit (cgroup, rate) or the processor.
+    ThrottledAbove {
+        /// Application's mean latency over the device's.
+        ratio: f64,
+    },
+}
+
+/// How much of the bytes counts as a difference: below it lie metadata and counting edges.
+const NOTICEABLE: f64 = 0.02;
+
+/// What happened, most important first; [`Verdict::Agree`] alone if nothing did.
+pub fn verdicts(r: &RunFacts) -> Vec<Verdict> {
+    let mut out = Vec::new();
+    out.extend(others(r));
+    for side in 0..2 {
+        if r.app[side].ios > 0.0 {
+            out.extend(bytes_verdict(r, side));
+            out.extend(request_verdict(r, side));
+            out.extend(throttle_verdict(r, side));
+        }
+    }
+    if out.is_empty() {
+        out.push(Verdict::Agree);
+    }
+    out
+}
+
+fn others(r: &RunFacts) -> Option<Verdict> {
+    let total: f64 = r.device.iter().filter_map(|d| d.bytes).sum();
+    let theirs: f64 = r.others.iter().map(|o| o.1).sum();
+    if total <= 0.0 || theirs < NOTICEABLE * total {
+        return None;
+    }
+    let mut who = r.others.clone();
+    who.sort_by(|a, b| b.1.total_cmp(&a.1));
+    Some(Verdict::OtherWriters { who: who.into_iter().take(3).map(|o| o.0).collect(), percent: 100.0 * theirs / total })
+}
+
+/// Device bytes of a side that the application can have caused.
+fn own_bytes(r: &RunFacts, side: usize) -> Option<f64> {
+    let others: f64 = r.others.iter().map(|o| o.1).sum();
+    let all: f64 = r.device.iter().filter_map(|d| d.bytes).sum();
+    let share = if all > 0.0 { r.device[side].bytes? / all } else { 0.0 };
+    r.device[side].bytes.map(|b| (b - (others + r.metadata_bytes) * share).max(0.0))
+}
+
+fn bytes_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
+    let app = r.app[side].bytes;
+    let device = own_bytes(r, side)?;
+    if r.direct || app <= 0.0 {
+        return None;
+    }
+    if device < app * (1.0 - NOTICEABLE) {
+        return Some(Verdict::PageCache { hit_percent: 100.0 * (1.0 - device / app) });
+    }
+    (side == 0 && device > app * (1.0 + NOTICEABLE)).then(|| Verdict::Readahead { ratio: device / app })
+}
+
+fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
+    let (a, d) = (&r.app[side], &r.device[side]);
+    let request = d.request_bytes()?;
+    let per_io = a.bytes / a.ios;
+    let capped = |ra: &f64| side == 0 && !r.direct && per_io < *ra && (request / ra - 1.0).abs() < 0.1;
+    if let Some(request_bytes) = r.read_ahead_bytes.filter(capped) {
+        return Some(Verdict::ReadaheadCap { request_bytes });
+    }
+    let moved = d.bytes? / per_io;
+    if request < per_io * (1.0 - NOTICEABLE) && r.direct {
+        return Some(Verdict::Splitting { requests_per_io: d.ios / moved, request_bytes: request });
+    }
+    (d.merges > NOTICEABLE * moved && request > per_io * (1.0 + NOTICEABLE))
+        .then(|| Verdict::Merging { ios_per_request: moved / d.ios })
+}
+
+fn throttle_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
+    let (a, d) = (&r.app[side], &r.device[side]);
+    let app_ms = a.mean_us? / 1000.0;
+    let device_ms = d.await_ms()?;
+    // Counted in whole milliseconds, short I/Os have no device time to compare with.
+    let measurable = d.ticks_ms >= 20.0 || app_ms * a.ios >= 1000.0;
+    let pieces = (d.ios / a.ios).max(1.0);
+    let ratio = app_ms / (device_ms.max(1.0 / d.ios) * pieces);
+    (r.direct && measurable && ratio > 3.0 && app_ms > 0.5).then_some(Verdict::ThrottledAbove { ratio })
+}
+
+impl Verdict {
+    /// In words.
+    pub fn sentence(&self) -> String {
+        match self {
+            Verdict::Agree => "application and device agree: every I/O reached the device as it was issued".to_owned(),
+            Verdict::PageCache { hit_percent } => {
+                format!(
+                    "page cache: {hit_percent:.1} % of the application's bytes did not reach the device during the run"
+                )
+            }
+            Verdict::Readahead { ratio } => {
+                format!("readahead: the device read {ratio:.2} times what the application asked for")
+            }
+            Verdict::ReadaheadCap { request_bytes } => {
+                format!("readahead sets the size of requests: {:.0} KiB (read_ahead_kb)", request_bytes / 1024.0)
+            }
+            Verdict::Merging { ios_per_request } => {
+                format!("merging: {ios_per_request:.1} of the application's I/Os went into each request of the device")
+            }
+            Verdict::Splitting { requests_per_io, request_bytes } => format!(
+                "splitting: each I/O became {requests_per_io:.1} requests of {:.0} KiB, as large as the device takes",
+                request_bytes / 1024.0
+            ),
+            Verdict::OtherWriters { who, percent } => {
+                format!("others used the device too: {percent:.1} % of its bytes were moved by {}", who.join(", "))
+            }
+            Verdict::ThrottledAbove { ratio } => format!(
+                "throttled above the device: the application waited {ratio:.0} times as long as the device took (a cgroup or rate limit, or the processor)"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "identities_tests.rs"]
+mod tests;

@@ -1,0 +1,155 @@
+//! Imported rates as the counter differences that time lines are made of, and summed up by device.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::devices::{ClassSummary, Concurrency, DeviceSummary};
+use super::timeline::{CounterRates, Flow};
+use crate::model::{Class, DevId, Device, IntervalRates};
+
+/// The difference of counters that `r` must have come from: counts are whole again, latency sums are mean times count.
+pub fn counter_rates(r: &IntervalRates) -> CounterRates {
+    let interval = r.interval_ns();
+    let flows = r.classes.map(|c| {
+        let ios = c.ios(interval)?;
+        let total_ns = c.mean_us.map_or(0.0, |us| us * 1e3 * ios as f64);
+        Some(Flow { ios, bytes: c.bytes(interval).unwrap_or(0), total_ns: total_ns as i64 })
+    });
+    let share = |percent: f64| (percent / 100.0 * interval as f64) as i64;
+    CounterRates {
+        dev: r.dev,
+        from_ns: r.from_ns,
+        to_ns: r.to_ns,
+        flows,
+        busy_ns: r.util_percent.map(share),
+        area_ns: r.in_flight.map(|n| (n * interval as f64) as i64),
+    }
+}
+
+/// The rows that may be added up: sums over devices are left out where the devices stand beside them, and of several
+/// tables of the same sum the finer one counts where it covers the coarser.
+pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<IntervalRates> {
+    let is_sum = |d: &&Device| d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:"));
+    let sums: BTreeSet<DevId> = devices.iter().filter(is_sum).map(|d| d.id).collect();
+    if rates.iter().any(|r| !sums.contains(&r.dev)) {
+        return rates.iter().filter(|r| !sums.contains(&r.dev)).copied().collect();
+    }
+    let finer_covers = |r: &IntervalRates| {
+        rates
+            .iter()
+            .any(|f| f.dev != r.dev && f.interval_ns() < r.interval_ns() && r.from_ns < f.to_ns && f.from_ns < r.to_ns)
+    };
+    rates.iter().filter(|r| !finer_covers(r)).copied().collect()
+}
+
+/// What tables say of each device over all their rows in `window`: counts, bytes, means weighted by I/Os, and the mean
+/// in flight. Quantiles and exact busy times are not to be had from averages and stay `None`.
+pub fn summaries(rates: &[IntervalRates], window: std::ops::Range<i64>) -> Vec<DeviceSummary> {
+    let mut by_device: BTreeMap<DevId, Vec<&IntervalRates>> = BTreeMap::new();
+    for r in rates.iter().filter(|r| r.from_ns >= window.start && r.to_ns <= window.end) {
+        by_device.entry(r.dev).or_default().push(r);
+    }
+    by_device.into_iter().map(|(dev, rows)| summary(dev, &rows)).collect()
+}
+
+/// The tables' own utilisation of each device in percent, weighted by time.
+pub fn utilisation(rates: &[IntervalRates], dev: DevId) -> Option<f64> {
+    weighted(rates.iter().filter(|r| r.dev == dev).filter_map(|r| Some((r.util_percent?, r.interval_ns()))))
+}
+
+fn weighted(values: impl Iterator<Item = (f64, i64)>) -> Option<f64> {
+    let (sum, ns) = values.fold((0.0, 0.0), |(s, t), (v, ns)| (s + v * ns as f64, t + ns as f64));
+    (ns > 0.0).then(|| sum / ns)
+}
+
+fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
+    let class = |class: Class| {
+        let (mut flow, mut timed) = (Flow::default(), Flow::default());
+        for r in rows {
+            let Some(f) = counter_rates(r).flows[class as usize] else { continue };
+            flow.add(&f);
+            if r.classes[class as usize].mean_us.is_some() {
+                timed.add(&f);
+            }
+        }
+        ClassSummary {
+            ios: flow.ios,
+            bytes: flow.bytes,
+            merges: None,
+            errors: None,
+            mean_us: timed.mean_us(),
+            p50_us: None,
+            p90_us: None,
+            p99_us: None,
+            p999_us: None,
+            max_us: None,
+            queue_mean_us: None,
+            device_mean_us: None,
+            sequential_percent: None,
+            low_n: flow.ios < super::LOW_N,
+        }
+    };
+    let mean = weighted(rows.iter().filter_map(|r| Some((r.in_flight?, r.interval_ns()))));
+    DeviceSummary {
+        dev,
+        classes: Class::ALL.map(class),
+        busy_percent: None,
+        busy_read_percent: None,
+        busy_write_percent: None,
+        busy_both_percent: None,
+        busy_device_percent: None,
+        concurrency: Concurrency { mean, ..Concurrency::default() },
+        lost_ios: Some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ClassRates;
+
+    #[test]
+    fn counts_and_means_survive() {
+        let mut r = IntervalRates::new(0, 100_000_000, DevId(1));
+        let of = |ios_per_s, kib, us| ClassRates {
+            ios_per_s: Some(ios_per_s),
+            bytes_per_s: Some(kib * 1024.0),
+            merges_per_s: None,
+            mean_us: Some(us),
+        };
+        r.classes[0] = of(20.0, 2560.0, 136_888.0);
+        r.classes[1] = of(4150.0, 2_171_420.0, 82_941.0);
+        let d = counter_rates(&r);
+        let read = d.flows[0].expect("known");
+        assert_eq!((read.ios, read.bytes, read.mean_us()), (2, 262_144, Some(136_888.0)));
+        assert_eq!(d.flows[1].expect("known").mean_us(), Some(82_941.0));
+        assert_eq!((d.flows[2], d.busy_ns), (None, None), "what the table does not say stays unknown");
+    }
+
+    #[test]
+    fn means_are_weighted_by_ios_and_utilisation_by_time() {
+        let row = |from_s: i64, to_s: i64, ios_per_s, us, util| {
+            let mut r = IntervalRates::new(from_s * 1_000_000_000, to_s * 1_000_000_000, DevId(1));
+            r.classes[0] = ClassRates { ios_per_s: Some(ios_per_s), mean_us: Some(us), ..ClassRates::default() };
+            r.util_percent = Some(util);
+            r
+        };
+        let rates = [row(0, 1, 90.0, 100.0, 10.0), row(1, 4, 10.0 / 3.0, 1100.0, 50.0)];
+        let s = &summaries(&rates, 0..4_000_000_000)[0];
+        assert_eq!((s.classes[0].ios, s.classes[0].mean_us), (100, Some(200.0)));
+        assert_eq!(utilisation(&rates, DevId(1)), Some(40.0));
+        assert_eq!((s.classes[0].p99_us, s.busy_percent), (None, None));
+    }
+
+    #[test]
+    fn sums_and_coarse_tables_do_not_count_twice() {
+        let mut sum = Device::named("all", DevId(2));
+        sum.stable_id = Some("aggregate:all".to_owned());
+        let mut finer = Device::named("all10", DevId(3));
+        finer.stable_id = Some("aggregate:all10".to_owned());
+        let disk = Device::named("sda", DevId(1));
+        let (of_disk, of_sum) = (IntervalRates::new(0, 10, DevId(1)), IntervalRates::new(0, 10, DevId(2)));
+        assert_eq!(without_doubles(&[of_disk, of_sum], &[disk, sum.clone()]), [of_disk]);
+        let (fine, later) = (IntervalRates::new(5, 6, DevId(3)), IntervalRates::new(10, 20, DevId(2)));
+        assert_eq!(without_doubles(&[of_sum, fine, later], &[sum, finer]), [fine, later]);
+    }
+}

@@ -1,0 +1,126 @@
+//! A20: how well, and at what cost, polling the kernel's counters tells utilisation.
+
+use serde::Serialize;
+
+/// What may lie between two readings of the same counter, and between a reading and the truth, in percentage points.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ErrorBudget {
+    /// One tick of the kernel's clock over the interval: the counter advances in ticks.
+    pub tick_pp: f64,
+    /// `iostat` knows its interval to a hundredth of a second only.
+    pub interval_pp: f64,
+}
+
+impl ErrorBudget {
+    /// The budget at `hz` ticks per second, over `interval_s`, at `util_percent`.
+    pub fn new(hz: u32, interval_s: f64, util_percent: f64) -> ErrorBudget {
+        ErrorBudget {
+            tick_pp: 100.0 / f64::from(hz.max(1)) / interval_s,
+            interval_pp: util_percent * 0.01 / interval_s,
+        }
+    }
+
+    /// Both together: how far `iostat` and a poller that measures its interval may differ.
+    pub fn against_iostat_pp(&self) -> f64 {
+        self.tick_pp + self.interval_pp
+    }
+
+    /// Three standard deviations of the kernel's estimate (6.10 and newer) about the truth, for `ios` I/Os of
+    /// `service_s` each in the interval: every I/O adds whole ticks with the right mean, J·sqrt(n p (1-p))/T.
+    pub fn against_truth_pp(&self, ios: f64, service_s: f64, interval_s: f64, hz: u32) -> f64 {
+        let tick = 1.0 / f64::from(hz.max(1));
+        let p = (service_s / tick).fract();
+        300.0 * tick * (ios * p * (1.0 - p)).sqrt() / interval_s + self.tick_pp
+    }
+}
+
+/// A box plot's numbers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BoxStats {
+    /// How many values.
+    pub n: usize,
+    /// Mean.
+    pub mean: f64,
+    /// Smallest value within 1.5 box heights of the box.
+    pub whisker_low: f64,
+    /// First quartile (nearest rank, as all quantiles here).
+    pub q1: f64,
+    /// Median.
+    pub median: f64,
+    /// Third quartile.
+    pub q3: f64,
+    /// Largest value within 1.5 box heights of the box.
+    pub whisker_high: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Values beyond the whiskers.
+    pub outliers: Vec<f64>,
+}
+
+/// The box plot of `values`; `None` of nothing. Values that are no numbers are left out.
+pub fn box_stats(values: &[f64]) -> Option<BoxStats> {
+    let mut v: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();
+    v.sort_by(f64::total_cmp);
+    let n = v.len();
+    if n == 0 {
+        return None;
+    }
+    let at = |q: f64| v[((q * n as f64).ceil() as usize).clamp(1, n) - 1];
+    let (q1, q3) = (at(0.25), at(0.75));
+    let (low, high) = (q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1));
+    let inside = || v.iter().copied().filter(|x| (low..=high).contains(x));
+    Some(BoxStats {
+        n,
+        mean: v.iter().sum::<f64>() / n as f64,
+        whisker_low: inside().fold(q1, f64::min),
+        q1,
+        median: at(0.5),
+        q3,
+        whisker_high: inside().fold(q3, f64::max),
+        p99: at(0.99),
+        max: v[n - 1],
+        outliers: v.iter().copied().filter(|x| !(low..=high).contains(x)).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OUTLIERS: &str = include_str!("../../../../fixtures/golden/seed0_charts_outliers_digitised.csv");
+
+    #[test]
+    fn the_budget_explains_the_published_outliers() {
+        let b = ErrorBudget::new(250, 1.0, 100.0);
+        assert_eq!((b.tick_pp, b.interval_pp), (0.4, 1.0));
+        let rows = OUTLIERS.lines().skip(1).map(|l| l.split(',').collect::<Vec<_>>());
+        let difference = rows.filter(|c| c[2].contains("util")).map(|c| c[3].parse::<f64>().expect("number"));
+        let values: Vec<f64> = difference.collect();
+        let near = |center: f64, half: f64| values.iter().filter(|v| (**v - center).abs() <= half).count();
+        assert_eq!(values.len(), 118);
+        assert_eq!(near(b.tick_pp, 0.06), 41, "one tick");
+        assert_eq!(values.iter().filter(|v| (0.90..=1.01).contains(*v)).count(), 14, "one hundredth of a second");
+    }
+
+    #[test]
+    fn a_box_of_known_values() {
+        let b = box_stats(&[1.0, 2.0, 3.0, 4.0, 100.0]).expect("values");
+        assert_eq!((b.q1, b.median, b.q3, b.whisker_high, b.max), (2.0, 3.0, 4.0, 4.0, 100.0));
+        assert_eq!(b.outliers, [100.0]);
+        assert_eq!(box_stats(&[f64::NAN]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn boxes_are_ordered(values in proptest::collection::vec(-1e6f64..1e6, 1..200)) {
+            let b = box_stats(&values).expect("values");
+            let order = [b.whisker_low, b.q1, b.median, b.q3, b.whisker_high, b.max];
+            prop_assert!(order.is_sorted());
+            let beyond = b.outliers.len();
+            prop_assert!(beyond < b.n);
+        }
+    }
+}

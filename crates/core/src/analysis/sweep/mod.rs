@@ -1,0 +1,13 @@
+//! A17: what a sweep over block sizes says of the device and of the page cache.
+
+mod page_cache;
+mod plateau;
+mod seek_transfer;
+mod summary;
+
+pub use page_cache::{PageCacheModel, Prediction, Regime, error_percent};
+pub use plateau::{Plateau, plateau};
+pub use seek_transfer::{
+    FeasibleRegion, FitPoint, Interval, SeekTransfer, SweepPoint, Weighting, feasible_region, fit_seek_transfer,
+};
+pub use summary::{RunPoint, SweepRow, SweepSeries, summarise};

@@ -1,0 +1,279 @@
+//! Rows of imported tables: `rates/000001.parquet` and `cpu/000001.parquet`, written once when an import is complete.
+//!
+//! `rates` is long: one row per interval, device and class (`read`, `write`, `discard`, `flush`, or `all` for what the
+//! table gives for all classes together, with queue length and utilisation). Columns: `from_ns` and `to_ns` i64, `dev`
+//! i32, `class` text, and as doubles, each null where the source did not say: `ios_per_s`, `bytes_per_s`,
+//! `merges_per_s`, `mean_us`, `in_flight`, `util_percent`, `service_us`. `cpu`: `from_ns`, `to_ns`, and `user`, `nice`,
+//! `system`, `iowait`, `steal`, `idle` in percent.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::record::{Field, Row};
+use parquet::schema::parser::parse_message_type;
+
+use super::disk::write_atomically;
+use super::error::StoreError;
+use crate::model::{Class, ClassRates, CpuShares, DevId, IntervalRates};
+
+const RATES_SCHEMA: &str = "message rates {
+    REQUIRED INT64 from_ns; REQUIRED INT64 to_ns; REQUIRED INT32 dev; REQUIRED BYTE_ARRAY class (UTF8);
+    OPTIONAL DOUBLE ios_per_s; OPTIONAL DOUBLE bytes_per_s; OPTIONAL DOUBLE merges_per_s; OPTIONAL DOUBLE mean_us;
+    OPTIONAL DOUBLE in_flight; OPTIONAL DOUBLE util_percent; OPTIONAL DOUBLE service_us; }";
+const CPU_SCHEMA: &str = "message cpu {
+    REQUIRED INT64 from_ns; REQUIRED INT64 to_ns;
+    OPTIONAL DOUBLE user; OPTIONAL DOUBLE nice; OPTIONAL DOUBLE system;
+    OPTIONAL DOUBLE iowait; OPTIONAL DOUBLE steal; OPTIONAL DOUBLE idle; }";
+const ALL: &str = "all";
+
+/// A column ready to be written.
+enum Cells {
+    Long(Vec<i64>),
+    Int(Vec<i32>),
+    Text(Vec<ByteArray>),
+    Double(Vec<Option<f64>>),
+}
+
+fn path_of(recording: &Path, table: &str) -> PathBuf {
+    recording.join(table).join("000001.parquet")
+}
+
+/// Writes the rows of imported tables into a recording; nothing for empty ones.
+///
+/// # Errors
+/// The file system refuses or is full.
+pub fn write_rates(recording: &Path, rates: &[IntervalRates], cpu: &[CpuShares]) -> Result<(), StoreError> {
+    if !rates.is_empty() {
+        let long: Vec<(&IntervalRates, Option<Class>)> = rates.iter().flat_map(spread).collect();
+        write_table(&path_of(recording, "rates"), RATES_SCHEMA, rate_columns(&long))?;
+    }
+    if !cpu.is_empty() {
+        write_table(&path_of(recording, "cpu"), CPU_SCHEMA, cpu_columns(cpu))?;
+    }
+    Ok(())
+}
+
+/// The classes of which a row says something; `None` stands for all together and is always there.
+fn spread(r: &IntervalRates) -> impl Iterator<Item = (&IntervalRates, Option<Class>)> {
+    let told = Class::ALL.into_iter().filter(|c| !r.classes[*c as usize].is_empty()).map(Some);
+    told.chain([None]).map(move |c| (r, c))
+}
+
+fn rate_columns(long: &[(&IntervalRates, Option<Class>)]) -> Vec<Cells> {
+    let of = |f: fn(&ClassRates) -> Option<f64>| {
+        Cells::Double(long.iter().map(|(r, c)| f(c.map_or(&r.all, |c| &r.classes[c as usize]))).collect())
+    };
+    let whole = |f: fn(&IntervalRates) -> Option<f64>| {
+        Cells::Double(long.iter().map(|(r, c)| if c.is_none() { f(r) } else { None }).collect())
+    };
+    vec![
+        Cells::Long(long.iter().map(|(r, _)| r.from_ns).collect()),
+        Cells::Long(long.iter().map(|(r, _)| r.to_ns).collect()),
+        Cells::Int(long.iter().map(|(r, _)| r.dev.0).collect()),
+        Cells::Text(long.iter().map(|(_, c)| ByteArray::from(c.map_or(ALL, Class::name))).collect()),
+        of(|c| c.ios_per_s),
+        of(|c| c.bytes_per_s),
+        of(|c| c.merges_per_s),
+        of(|c| c.mean_us),
+        whole(|r| r.in_flight),
+        whole(|r| r.util_percent),
+        whole(|r| r.service_us),
+    ]
+}
+
+fn cpu_columns(cpu: &[CpuShares]) -> Vec<Cells> {
+    let of = |f: fn(&CpuShares) -> Option<f64>| Cells::Double(cpu.iter().map(f).collect());
+    vec![
+        Cells::Long(cpu.iter().map(|c| c.from_ns).collect()),
+        Cells::Long(cpu.iter().map(|c| c.to_ns).collect()),
+        of(|c| c.user),
+        of(|c| c.nice),
+        of(|c| c.system),
+        of(|c| c.iowait),
+        of(|c| c.steal),
+        of(|c| c.idle),
+    ]
+}
+
+fn write_table(path: &Path, schema: &str, columns: Vec<Cells>) -> Result<(), StoreError> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir).map_err(|e| StoreError::io(dir, "create", e))?;
+    }
+    // Encoding to memory fails only if schema and columns disagree, which the tests would have shown.
+    let bytes = encode(schema, columns).map_err(|e| damaged(path, &e))?;
+    write_atomically(path, &bytes).map_err(|e| StoreError::io(path, "write", e))
+}
+
+fn encode(schema: &str, columns: Vec<Cells>) -> Result<Vec<u8>, ParquetError> {
+    let properties = WriterProperties::builder()
+        .set_created_by(format!("iolens {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .build();
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(schema)?), Arc::new(properties))?;
+    let mut group = writer.next_row_group()?;
+    let mut columns = columns.into_iter();
+    while let Some(mut out) = group.next_column()? {
+        match columns.next() {
+            Some(Cells::Long(v)) => drop(out.typed::<Int64Type>().write_batch(&v, None, None)?),
+            Some(Cells::Int(v)) => drop(out.typed::<Int32Type>().write_batch(&v, None, None)?),
+            Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
+            Some(Cells::Double(v)) => {
+                let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                let values: Vec<f64> = v.into_iter().flatten().collect();
+                out.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+            }
+            None => return Err(ParquetError::General("fewer columns than the schema has".to_owned())),
+        }
+        out.close()?;
+    }
+    group.close()?;
+    writer.into_inner()
+}
+
+fn damaged(path: &Path, e: &ParquetError) -> StoreError {
+    StoreError::Damaged { path: path.to_owned(), what: e.to_string() }
+}
+
+/// Reads the rows of imported tables, ordered by the end of their intervals; nothing if the recording has none.
+///
+/// # Errors
+/// A file is damaged.
+pub fn read_rates(recording: &Path) -> Result<Vec<IntervalRates>, StoreError> {
+    let mut out: Vec<IntervalRates> = Vec::new();
+    for_each_row(&path_of(recording, "rates"), |row| {
+        let key = (long(row, "from_ns")?, long(row, "to_ns")?, DevId(int(row, "dev")?));
+        // Rows of one interval and device follow each other; other writers may not keep that, then there are more rows.
+        if out.last().is_none_or(|r| (r.from_ns, r.to_ns, r.dev) != key) {
+            out.push(IntervalRates::new(key.0, key.1, key.2));
+        }
+        let r = out.last_mut()?;
+        let class = text(row, "class")?;
+        let rates = ClassRates {
+            ios_per_s: double(row, "ios_per_s"),
+            bytes_per_s: double(row, "bytes_per_s"),
+            merges_per_s: double(row, "merges_per_s"),
+            mean_us: double(row, "mean_us"),
+        };
+        match Class::ALL.into_iter().find(|c| c.name() == class) {
+            Some(c) => r.classes[c as usize] = rates,
+            None => {
+                r.all = rates;
+                r.in_flight = double(row, "in_flight");
+                r.util_percent = double(row, "util_percent");
+                r.service_us = double(row, "service_us");
+            }
+        }
+        Some(())
+    })?;
+    out.sort_by_key(|r| r.to_ns);
+    Ok(out)
+}
+
+/// Reads the processors' shares of an import.
+///
+/// # Errors
+/// A file is damaged.
+pub fn read_cpu(recording: &Path) -> Result<Vec<CpuShares>, StoreError> {
+    let mut out = Vec::new();
+    for_each_row(&path_of(recording, "cpu"), |row| {
+        let d = |name| double(row, name);
+        out.push(CpuShares {
+            from_ns: long(row, "from_ns")?,
+            to_ns: long(row, "to_ns")?,
+            user: d("user"),
+            nice: d("nice"),
+            system: d("system"),
+            iowait: d("iowait"),
+            steal: d("steal"),
+            idle: d("idle"),
+        });
+        Some(())
+    })?;
+    Ok(out)
+}
+
+fn for_each_row(path: &Path, mut take: impl FnMut(&Row) -> Option<()>) -> Result<(), StoreError> {
+    let file = match File::open(path) {
+        Ok(f) => f,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(StoreError::io(path, "read", e)),
+    };
+    let reader = SerializedFileReader::new(file).map_err(|e| damaged(path, &e))?;
+    for row in reader.get_row_iter(None).map_err(|e| damaged(path, &e))? {
+        let row = row.map_err(|e| damaged(path, &e))?;
+        if take(&row).is_none() {
+            let what = "a required column is missing or of another type; see docs/import.md for the columns".to_owned();
+            return Err(StoreError::Damaged { path: path.to_owned(), what });
+        }
+    }
+    Ok(())
+}
+
+fn field<'a>(row: &'a Row, name: &str) -> Option<&'a Field> {
+    row.get_column_iter().find(|(n, _)| *n == name).map(|(_, f)| f)
+}
+
+fn long(row: &Row, name: &str) -> Option<i64> {
+    match field(row, name)? {
+        Field::Long(v) => Some(*v),
+        Field::Int(v) => Some(i64::from(*v)),
+        _ => None,
+    }
+}
+
+fn int(row: &Row, name: &str) -> Option<i32> {
+    i32::try_from(long(row, name)?).ok()
+}
+
+fn text<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
+    match field(row, name)? {
+        Field::Str(s) => Some(s),
+        _ => None,
+    }
+}
+
+fn double(row: &Row, name: &str) -> Option<f64> {
+    match field(row, name)? {
+        Field::Double(v) => Some(*v),
+        Field::Float(v) => Some(f64::from(*v)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_with_their_gaps() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut a = IntervalRates::new(0, 100, DevId::new(0, 1));
+        a.classes[0] = ClassRates { ios_per_s: Some(20.0), mean_us: Some(136_888.0), ..ClassRates::default() };
+        a.util_percent = Some(99.8);
+        let b = IntervalRates::new(100, 200, DevId::new(0, 1));
+        let cpu = CpuShares { from_ns: 0, to_ns: 100, user: Some(1.5), ..CpuShares::default() };
+        write_rates(dir.path(), &[a, b], &[cpu]).expect("writes");
+        assert_eq!(read_rates(dir.path()).expect("reads"), [a, b]);
+        assert_eq!(read_cpu(dir.path()).expect("reads"), [cpu]);
+    }
+
+    #[test]
+    fn none_and_damage() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        assert!(read_rates(dir.path()).expect("nothing there").is_empty());
+        write_rates(dir.path(), &[IntervalRates::new(0, 1, DevId(1))], &[]).expect("writes");
+        let path = path_of(dir.path(), "rates");
+        let mut bytes = fs::read(&path).expect("there");
+        bytes.truncate(bytes.len() / 2);
+        fs::write(&path, bytes).expect("writes");
+        assert!(matches!(read_rates(dir.path()), Err(StoreError::Damaged { .. })));
+    }
+}

@@ -1,0 +1,47 @@
+//! `iolens import`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::units::{Instant, parse_duration_ns, parse_instant};
+
+/// Turn other tools' logs into a recording
+///
+/// Read are iostat (text of any version and options, JSON, Solaris and illumos), fio (JSON, JSON+, bandwidth, latency and
+/// IOPS logs), blktrace, biosnoop (bcc and libbpf-tools), perf script with block events, and tables of
+/// "time r/s Kr/s us/r w/s Kw/s us/w". Formats are told by content. Several files become one recording; the files of
+/// blktrace are read together. What a log cannot know stays unknown, and the recording says so.
+///
+/// Examples:
+///   iolens import iostat.log -o iostat.iolens
+///   iolens import sda.blktrace.* -o sda.iolens
+///   iolens import --interval 15s solaris.txt -o old.iolens     a log without time stamps
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ImportPlan {
+    /// The logs
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Directory to write; must not exist yet
+    #[arg(short, long, value_name = "REC")]
+    pub output: PathBuf,
+    /// Make any damaged line an error instead of leaving it out
+    #[arg(long)]
+    pub strict: bool,
+    /// Length of an interval, for tables that have no time stamps
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns)]
+    pub interval: Option<i64>,
+    /// Wall clock of the first instant, for logs that have no date (2026-11-21T05:48:00Z)
+    #[arg(long, value_name = "T", value_parser = parse_wall)]
+    pub start: Option<i64>,
+}
+
+/// A wall-clock time as nanoseconds since the Unix epoch.
+fn parse_wall(s: &str) -> Result<i64, String> {
+    let wanted = "a wall-clock time is wanted, such as 2026-11-21T05:48:00Z";
+    match parse_instant(s) {
+        Ok(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).map_err(|_| wanted.to_owned()),
+        _ => Err(wanted.to_owned()),
+    }
+}

@@ -1,0 +1,171 @@
+//! `iolens lab`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::units::{parse_duration_ns, parse_size};
+
+/// Experiments: drive load, record it, relate both sides, model, tabulate
+///
+/// Every run is a recording with marks in OUT/cells/NNNN/, so that later analyses work on it too. An experiment that was
+/// interrupted goes on when the same command is given again. Nothing is ever written to a device, mount point or file
+/// that the experiment did not make itself, unless --i-will-lose-data names it.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LabPlan {
+    /// Which one.
+    #[command(subcommand)]
+    pub experiment: LabExperiment,
+}
+
+/// Which experiment.
+#[derive(Debug, Subcommand)]
+#[allow(missing_docs, reason = "clap shows a variant's docstring instead of its plan's, which says more")]
+pub enum LabExperiment {
+    Fio(LabFio),
+    Copies(LabCopies),
+    Poll(LabPoll),
+    Report(LabReport),
+    Clean(LabClean),
+}
+
+/// A sweep of fio over block sizes and whatever else, explained by the device's counters
+///
+/// Examples:
+///   iolens lab fio -o sweep --bs 4k,64k,1M --rw randread --seconds 5
+///   iolens lab fio -o cache --direct 0 --rw read,randread --bs 512,4k,64k
+///   iolens lab fio -o loop --loop --iodepth 1,32 --engine libaio
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LabFio {
+    /// Directory of the experiment
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Where the scratch file goes
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Give fio a loop device over the scratch file
+    #[arg(long = "loop")]
+    pub use_loop: bool,
+    /// Let fio overwrite this existing device or file instead of a scratch file
+    #[arg(long, value_name = "DEVICE", conflicts_with = "use_loop")]
+    pub i_will_lose_data: Option<PathBuf>,
+    /// Block sizes
+    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size, default_value = "4k,16k,64k,256k,1M")]
+    pub bs: Vec<u64>,
+    /// Patterns: read, write, randread, randwrite, rw, randrw
+    #[arg(long, value_name = "RW,...", value_delimiter = ',', default_value = "randread")]
+    pub rw: Vec<String>,
+    /// fio's I/O engines
+    #[arg(long, value_name = "ENGINE,...", value_delimiter = ',', default_value = "psync")]
+    pub engine: Vec<String>,
+    /// 1: past the page cache; 0: through it
+    #[arg(long, value_name = "0|1,...", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub direct: Vec<u8>,
+    /// I/Os in flight
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
+    pub iodepth: Vec<u32>,
+    /// Repetitions of everything
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub replicates: u32,
+    /// Length of a run
+    #[arg(long, value_name = "S", default_value_t = 10.0)]
+    pub seconds: f64,
+    /// Size of the scratch file
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256M")]
+    pub size: u64,
+    /// Seed of the random order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// More options for fio, as they are (after --)
+    #[arg(last = true, value_name = "FIO-OPTION")]
+    pub extra: Vec<String>,
+}
+
+/// Simultaneous copies by target and number, with analysis of variance
+///
+/// Examples:
+///   iolens lab copies -o copies --fs ext4,xfs,btrfs --size 64M
+///   iolens lab copies -o mine --to /mnt/a --to /mnt/b --copies 1,2,3
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LabCopies {
+    /// Directory of the experiment
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Where the source file and the loop devices' files go
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Copy into this directory; may be repeated
+    #[arg(long, value_name = "DIR")]
+    pub to: Vec<PathBuf>,
+    /// Copy into scratch file systems of these types
+    #[arg(long, value_name = "FS,...", value_delimiter = ',')]
+    pub fs: Vec<String>,
+    /// Numbers of simultaneous copies
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,3,4,5")]
+    pub copies: Vec<u32>,
+    /// Size of the file that is copied
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "599.8M")]
+    pub size: u64,
+    /// Repetitions of everything
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub replicates: u32,
+    /// Time between samples
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "2s")]
+    pub sample: i64,
+    /// Seed of the random order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What polling the kernel's counters costs and how true it is
+///
+/// Example:
+///   iolens lab poll -o poll --disks 1,2,10 --workers 10 --target 25,75 --seconds 20
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct LabPoll {
+    /// Directory of the experiment
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// Where the disks' files go
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Numbers of disks (loop devices that are made)
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,10")]
+    pub disks: Vec<usize>,
+    /// I/Os in flight on each disk
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "10,25,50")]
+    pub workers: Vec<u32>,
+    /// Utilisation to aim at, in percent
+    #[arg(long, value_name = "P,...", value_delimiter = ',', default_value = "5,25,50,75,95,100")]
+    pub target: Vec<f64>,
+    /// Length of each cell
+    #[arg(long, value_name = "S", default_value_t = 200)]
+    pub seconds: u32,
+    /// Size of each disk
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
+    pub size: u64,
+    /// Seed of the random order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Render an experiment again
+#[derive(Debug, Args)]
+pub struct LabReport {
+    /// Directory of the experiment
+    pub dir: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Take away what a killed experiment left behind: loop devices, mounts, scratch files
+#[derive(Debug, Args)]
+pub struct LabClean {
+    /// Directory of the experiment
+    pub dir: PathBuf,
+}

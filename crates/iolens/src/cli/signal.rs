@@ -1,0 +1,115 @@
+//! Plans of `util` and `throttle`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{SourceChoice, parse_duration_ns};
+
+/// How busy the disks under a path are: path, file system, devices, disks
+///
+/// Sees through LVM, crypt, RAID, partitions, loop devices, btrfs, overlay and bind mounts down to the disks, and shows
+/// which disks two paths share. Busy time is exact where eBPF is allowed, else from the kernel's counters with the known
+/// bias of this kernel taken out. What has no disk under it (tmpfs, a network) is said so, and null in JSON.
+///
+/// Examples:
+///   iolens util                                every mounted local file system
+///   iolens util --path /data --path /logs      two paths
+///   iolens util --path /data --json --watch 1s | jq '.paths[].max_percent'
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct UtilPlan {
+    /// A file, directory or block device; may be repeated [default: every mounted local file system]
+    #[arg(short, long = "path", value_name = "P")]
+    pub paths: Vec<PathBuf>,
+    /// Print JSON: one document, or one per line with --watch
+    #[arg(long)]
+    pub json: bool,
+    /// Go on, one result every DUR, until interrupted
+    #[arg(short, long = "watch", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub watch_ns: Option<i64>,
+    /// How long to measure without --watch
+    #[arg(long = "interval", value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub interval_ns: i64,
+    /// Where busy time comes from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
+}
+
+/// Run CMD so that it yields while the disks under a path are busy with other people's work
+///
+/// CMD and its children run a share of the time that follows the disks' utilisation: all of it while they are at ease,
+/// less and less as they fill up, a little even when they are full. Where eBPF is allowed CMD's own I/O is told from
+/// everybody else's, and alone on the disks CMD may have all of them. CMD is never left stopped, not even when iolens is
+/// killed. Its exit code is passed through (126: cannot be run, 127: not found), signals are passed on.
+///
+/// Examples:
+///   iolens throttle --path /data -- rsync -a /data/ /backup/
+///   iolens throttle --path /data --latency-slo 10ms -- tar cf /backup/data.tar /data
+///   iolens throttle --path /data --low 20 --high 40 --max 80 --log brake.ndjson -- ./scrub.sh
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ThrottlePlan {
+    /// The disks under this file, directory or block device are to be spared; may be repeated
+    #[arg(short, long = "path", value_name = "P", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// Below this utilisation CMD runs freely, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 60.0)]
+    pub low: f64,
+    /// Above it CMD yields; between the two lies what is aimed at
+    #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
+    pub high: f64,
+    /// From here on CMD yields at once
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
+    pub max: f64,
+    /// Slowest 99th percentile of everybody else's I/O that CMD may cause; needs eBPF
+    #[arg(long = "latency-slo", value_name = "DUR", value_parser = parse_duration_ns)]
+    pub latency_slo_ns: Option<i64>,
+    /// Share of the time that CMD gets in any case, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub floor: f64,
+    /// Time between decisions
+    #[arg(long = "interval", value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
+    pub interval_ns: i64,
+    /// Where utilisation comes from
+    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    pub source: SourceChoice,
+    /// How CMD is held
+    #[arg(long, value_enum, default_value_t = ActuatorChoice::Auto)]
+    pub actuator: ActuatorChoice,
+    /// Write every decision to this file, one JSON document per line
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Print no status line and no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The command
+    #[arg(last = true, value_name = "CMD", required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// How a command is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ActuatorChoice {
+    /// The best that this machine allows
+    Auto,
+    /// The freezer of a control group (version 2, else 1)
+    Freezer,
+    /// SIGSTOP and SIGCONT to the command's process group; it gets no controlling terminal
+    Signals,
+}
+
+/// Become a command inside control groups: how `throttle` starts its command
+#[derive(Debug, Args)]
+pub struct EnterPlan {
+    /// Make a session of its own
+    #[arg(long)]
+    pub session: bool,
+    /// Directory of a control group
+    #[arg(long = "group", value_name = "DIR")]
+    pub groups: Vec<PathBuf>,
+    /// The command
+    #[arg(last = true, value_name = "CMD", required = true)]
+    pub command: Vec<OsString>,
+}

@@ -1,0 +1,61 @@
+//! `iolens files`: where an application's I/O time goes.
+
+use std::io::Write as _;
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::Window;
+use iolens_core::analysis::files::{By, FilesReport, FilesReportBuilder};
+use iolens_core::store::{IoColumns, Recording};
+
+use super::{source, window};
+use crate::cli::{FilesBy, FilesPlan};
+use crate::present::{files_json, files_text};
+
+/// Runs the command.
+///
+/// # Errors
+/// No recording, one without file-level requests, or a window outside it.
+pub fn run(plan: &FilesPlan) -> Result<u8> {
+    let recording = source::open(&plan.recording)?;
+    if recording.requests_stored() == 0 {
+        let path = plan.recording.display();
+        bail!("{path} holds no file-level requests; record them with: iolens record --files");
+    }
+    let range = window::resolve(&recording, &plan.window)?;
+    let by = match plan.by {
+        FilesBy::Class => By::Class,
+        FilesBy::Process => By::Process,
+        FilesBy::Path => By::Path,
+        FilesBy::Cgroup => By::Cgroup,
+    };
+    let report = analyse(&recording, Window::new(range.start, range.end), by)?;
+    let text = match plan.json {
+        true => files_json::render(&report, recording.meta(), &plan.recording),
+        false => files_text::render(&report, recording.meta()),
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(0)
+}
+
+/// All questions about the requests that ended in `window`.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesReport> {
+    // What ends with the recording ends at its last instant: a window to the end holds it.
+    let to_ns = if window.to_ns >= recording.end_ns() { i64::MAX } else { window.to_ns };
+    let mut builder = FilesReportBuilder::new(window, by);
+    recording.lost(window.from_ns..to_ns).iter().for_each(|l| builder.lost(l));
+    let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
+    let mut ios = recording.ios(window.from_ns..to_ns, columns);
+    for batch in &mut ios {
+        batch?.iter().for_each(|io| builder.push_io(io));
+    }
+    source::warn(ios.warnings());
+    let mut requests = recording.requests(window.from_ns..to_ns);
+    for batch in &mut requests {
+        batch?.iter().for_each(|r| builder.push(r));
+    }
+    source::warn(requests.warnings());
+    Ok(builder.finish())
+}

@@ -1,0 +1,85 @@
+//! `iolens throttle`: runs a command so that it yields while the disks are busy with other people's work.
+
+mod session;
+mod start;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+
+use self::session::Session;
+use crate::cli::{EnterPlan, SourceChoice, ThrottlePlan};
+use crate::control::{Controller, Limits, Meter, enter_and_run, keep_watch};
+use crate::present::escape::terminal;
+
+/// The path has no disk: there is nothing to spare and nothing to measure.
+const NO_DISK: u8 = 1;
+
+/// Runs the command; the exit code is CMD's own, 126 or 127 if it cannot be started, 1 if the path has no disk.
+///
+/// # Errors
+/// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
+pub fn run(plan: &ThrottlePlan) -> Result<u8> {
+    let controller = Controller::new(limits(plan)).context("--low, --high, --max and --floor")?;
+    let mut meter = Meter::open(&plan.paths)?;
+    for signal in meter.signals() {
+        if let Some(why) = signal.no_disk() {
+            let path = signal.stack().path.display().to_string();
+            eprintln!("iolens: {}: {}; there is nothing to spare", terminal(&path), terminal(why));
+            return Ok(NO_DISK);
+        }
+    }
+    if plan.source != SourceChoice::Counters {
+        meter.add_events(true);
+    }
+    let no_events = match plan.source {
+        SourceChoice::Counters => Some("--source counters".to_owned()),
+        _ => meter.without_events().map(str::to_owned),
+    };
+    match (&no_events, plan.source) {
+        (Some(why), SourceChoice::Ebpf) => bail!("{why}; without --source ebpf the kernel's counters are used"),
+        (Some(why), _) if plan.latency_slo_ns.is_some() => {
+            bail!("--latency-slo needs to see each I/O, which is not possible here: {why}")
+        }
+        (Some(why), SourceChoice::Auto) if !plan.quiet => {
+            eprintln!("iolens: counters only, so the command's own I/O counts as everybody's: {}", terminal(why));
+        }
+        _ => {}
+    }
+    let create = |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
+    let log = plan.log.as_ref().map(create).transpose()?;
+    let started = start::start(plan)?;
+    Session::new(plan, controller, meter, log, started)?.run()
+}
+
+fn limits(plan: &ThrottlePlan) -> Limits {
+    Limits {
+        low_percent: plan.low,
+        high_percent: plan.high,
+        max_percent: plan.max,
+        floor: plan.floor / 100.0,
+        latency_slo_ns: plan.latency_slo_ns,
+        ..Limits::DEFAULT
+    }
+}
+
+/// `iolens guard`: the guardian's life.
+///
+/// # Errors
+/// None.
+pub fn guard() -> Result<u8> {
+    keep_watch(BufReader::new(std::io::stdin()));
+    Ok(0)
+}
+
+/// `iolens enter`: becomes the command.
+///
+/// # Errors
+/// None; what went wrong is printed here, since the exit code is the command's.
+pub fn enter(plan: &EnterPlan) -> Result<u8> {
+    let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
+    eprintln!("iolens: {}", terminal(&why));
+    Ok(code)
+}

@@ -1,0 +1,263 @@
+//! The brake at work: measure, decide, act, tell; until the command ends.
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use iolens_observe::terminal;
+use iolens_observe::topology::wall_clock_ns;
+use rustix::process::{Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use super::start::Started;
+use crate::cli::ThrottlePlan;
+use crate::control::{Controller, Meter, Observed};
+use crate::present::throttle_text::{self, Share, Step, Summary};
+
+/// How often to look whether the command has ended or a signal has come.
+const TICK: Duration = Duration::from_millis(20);
+
+/// With counters that need looks these come more often, at uneven times of this mean.
+const LOOK_NS: u64 = 5_000_000;
+
+/// How often the command's files are noted while it runs: one that is open for less may be missed, and what is written
+/// back of it counts as somebody else's.
+const NOTE: Duration = Duration::from_millis(100);
+
+/// A running throttle.
+pub struct Session {
+    controller: Controller,
+    meter: Meter,
+    started: Started,
+    signals: Signals,
+    interval: Duration,
+    log: Option<File>,
+    status: bool,
+    quiet: bool,
+    begin: Instant,
+    own_io_before: Option<(u64, u64)>,
+    holding: Share,
+    free: Share,
+    noted: Instant,
+    random: u64,
+}
+
+impl Session {
+    /// Takes over a command that was just started.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub fn new(
+        plan: &ThrottlePlan,
+        controller: Controller,
+        meter: Meter,
+        log: Option<File>,
+        started: Started,
+    ) -> Result<Session> {
+        let now = Instant::now();
+        Ok(Session {
+            controller,
+            meter,
+            started,
+            signals: Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?,
+            interval: Duration::from_nanos(plan.interval_ns.unsigned_abs()).max(Duration::from_millis(50)),
+            log,
+            status: !plan.quiet && std::io::stderr().is_terminal(),
+            quiet: plan.quiet,
+            begin: now,
+            own_io_before: io_of_this_process(),
+            holding: Share::default(),
+            free: Share::default(),
+            noted: now,
+            random: std::process::id().into(),
+        })
+    }
+
+    /// Until the command ends; its exit code.
+    ///
+    /// # Errors
+    /// Its end cannot be waited for.
+    pub fn run(mut self) -> Result<u8> {
+        let ended = self.watch();
+        // Whatever went wrong: from here on it runs.
+        self.started.duty.end();
+        if let Some(owner) = self.started.terminal_of {
+            terminal::take_back(std::io::stdin(), owner);
+        }
+        let status = match ended {
+            Ok(status) => status,
+            Err(e) => {
+                eprintln!("iolens: the command goes on without a brake: {e:#}");
+                self.started.child.wait()?
+            }
+        };
+        let took = self.begin.elapsed();
+        self.clear_status();
+        if !self.quiet {
+            eprint!("{}", throttle_text::summary(&self.summary(took)));
+        }
+        self.started.guardian.dismiss();
+        Ok(exit_code(status))
+    }
+
+    fn watch(&mut self) -> Result<ExitStatus> {
+        self.note();
+        let mut next = Instant::now() + self.interval;
+        loop {
+            if let Some(status) = self.started.child.try_wait()? {
+                return Ok(status);
+            }
+            self.forward_signals();
+            if Instant::now() >= next {
+                self.step()?;
+                next = (next + self.interval).max(Instant::now() + self.interval / 2);
+            }
+            if self.noted.elapsed() >= NOTE {
+                self.note();
+            }
+            std::thread::sleep(self.tick().min(next.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// Tells the events by what the command is known.
+    fn note(&mut self) {
+        self.noted = Instant::now();
+        if let Some(events) = self.meter.events().filter(|e| e.attributed()) {
+            events.set_own(self.started.background.look(self.started.duty.actuator()));
+        }
+    }
+
+    fn tick(&mut self) -> Duration {
+        if !self.meter.wants_looks() {
+            return TICK;
+        }
+        self.meter.look();
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        Duration::from_nanos(LOOK_NS / 2 + self.random % LOOK_NS)
+    }
+
+    /// Passes signals on; one that asks for the end lets the command run, so that it can obey.
+    fn forward_signals(&mut self) {
+        for signal in self.signals.pending() {
+            if signal != SIGUSR1 && signal != SIGUSR2 {
+                self.started.duty.set(1.0);
+            }
+            if let Some(signal) = Signal::from_named_raw(signal) {
+                // It may have ended this very moment: then nobody needs the signal.
+                let _ = kill_process_group(self.started.leader, signal);
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        if !self.started.guardian.alive() {
+            anyhow::bail!("the guardian has died, and without it nothing may be held");
+        }
+        if let Some(why) = self.started.duty.failed() {
+            anyhow::bail!("{why}");
+        }
+        let before = self.controller.duty().share;
+        let (readings, window) = self.meter.measure();
+        let hottest = readings
+            .iter()
+            .flat_map(|r| &r.disks)
+            .max_by(|a, b| a.busy.busy_percent.unwrap_or(-1.0).total_cmp(&b.busy.busy_percent.unwrap_or(-1.0)));
+        // One unknown disk makes the maximum unknown: it may be the busiest.
+        let busy_percent =
+            readings.iter().map(|r| r.combined.map(|c| c.max_percent)).reduce(|a, b| Some(a?.max(b?))).flatten();
+        let seen = window.as_ref().filter(|w| !w.lossy && self.meter.events().is_some_and(|e| e.attributed()));
+        let p99 = seen.and_then(|w| w.foreground.quantile(0.99).map(|ns| (ns, w.foreground.n())));
+        let foreground_percent = seen.and_then(|w| w.foreground_percent());
+        let observed = Observed {
+            at_ns: i64::try_from(self.begin.elapsed().as_nanos())?,
+            busy_percent,
+            foreground_percent,
+            foreground_p99_ns: p99,
+        };
+        let duty = self.controller.decide(&observed);
+        self.started.duty.set(duty.share);
+        let share = if before < 1.0 { &mut self.holding } else { &mut self.free };
+        add(share, busy_percent, foreground_percent);
+        if let Some(window) = seen {
+            share.latency.merge(&window.foreground);
+        }
+        let step = Step {
+            unix_s: wall_clock_ns() as f64 / 1e9,
+            busy_percent,
+            method: hottest.filter(|d| d.busy.busy_percent.is_some()).map(|d| d.busy.method),
+            foreground_percent,
+            foreground_p99_ns: p99,
+            own_bytes: seen.map(|w| w.own_bytes),
+            mode: duty.mode.name(),
+            duty: duty.share,
+            held: self.started.duty.held(),
+        };
+        self.tell(&step);
+        Ok(())
+    }
+
+    fn tell(&mut self, step: &Step) {
+        if let Some(log) = &mut self.log {
+            let line = throttle_text::log_line(step);
+            if let Err(e) = log.write_all(line.as_bytes()) {
+                // A full disk must not end the command.
+                eprintln!("iolens: the log ends here: {e}");
+                self.log = None;
+            }
+        }
+        if self.status {
+            eprint!("\r\x1b[K{}", throttle_text::status(step));
+        }
+    }
+
+    fn clear_status(&self) {
+        if self.status {
+            eprint!("\r\x1b[K");
+        }
+    }
+
+    fn summary(&self, took: Duration) -> Summary {
+        let moved = io_of_this_process()
+            .zip(self.own_io_before)
+            .map(|(now, before)| (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)));
+        Summary {
+            took,
+            held: self.started.duty.held(),
+            moved_bytes: moved,
+            actuator: self.started.duty.actuator().name(),
+            source: if self.meter.events().is_some() { "ebpf" } else { "counters" },
+            attributed: self.meter.events().is_some_and(|e| e.attributed()),
+            holding: self.holding.clone(),
+            free: self.free.clone(),
+        }
+    }
+}
+
+fn add(share: &mut Share, busy: Option<f64>, foreground: Option<f64>) {
+    share.n += 1;
+    for (sum, value) in [(&mut share.busy, busy), (&mut share.foreground, foreground)] {
+        if let Some(value) = value {
+            sum.0 += value;
+            sum.1 += 1;
+        }
+    }
+}
+
+/// Bytes that this process, and children it has waited for, read from and wrote to disks (proc_pid_io(5)).
+fn io_of_this_process() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok());
+    Some((field("read_bytes:")?, field("write_bytes:")?))
+}
+
+/// 128 + the signal's number if a signal ended it, as shells say it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(255);
+    u8::try_from(code).unwrap_or(255)
+}

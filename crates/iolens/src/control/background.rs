@@ -1,0 +1,95 @@
+//! The command under the brake: by what its own I/O is known.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use iolens_core::model::DevId;
+use rustix::process::Pid;
+
+use super::{Actuator, Own};
+
+/// So many files are remembered; a command that writes more is known by its processes and groups.
+const MOST_FILES: usize = 100_000;
+
+/// Access modes of `flags:` in `/proc/PID/fdinfo/FD` that write (`O_WRONLY`, `O_RDWR`).
+const WRITES: u32 = 0o3;
+
+/// Follows the command's processes and the files that they write.
+#[derive(Debug)]
+pub struct Background {
+    leader: Pid,
+    own: Own,
+}
+
+impl Background {
+    /// `leader` leads the command's process group; `groups` are the control groups that were made for it.
+    pub fn new(leader: Pid, groups: impl IntoIterator<Item = i64>) -> Background {
+        Background { leader, own: Own { cgroups: groups.into_iter().collect(), ..Own::default() } }
+    }
+
+    /// What is known of it now. Processes that have ended and files that were closed stay known: what they wrote may
+    /// reach the disk half a minute later.
+    pub fn look(&mut self, actuator: &Actuator) -> Own {
+        let processes = match actuator.group() {
+            Some(group) => group.processes(),
+            None => in_process_group(self.leader.as_raw_nonzero().get()),
+        };
+        for pid in processes {
+            self.own.tgids.insert(pid);
+            if self.own.files.len() < MOST_FILES {
+                self.own.files.extend(written_files(pid));
+            }
+        }
+        self.own.clone()
+    }
+}
+
+/// Processes whose process group is `group` (field 5 of `/proc/PID/stat`, proc_pid_stat(5)).
+fn in_process_group(group: i32) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+    pids.filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| process_group(*pid) == Some(group))
+        .collect()
+}
+
+fn process_group(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, blanks and parentheses too.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(2)?.parse().ok()
+}
+
+/// Regular files that a process has open for writing, as (device, inode).
+fn written_files(pid: i32) -> HashSet<(i32, i64)> {
+    let dir = format!("/proc/{pid}/fd");
+    let open = fs::read_dir(&dir).into_iter().flatten().flatten();
+    open.filter_map(|e| {
+        let meta = fs::metadata(e.path()).ok().filter(|m| m.is_file())?;
+        let info = fs::read_to_string(Path::new(&format!("/proc/{pid}/fdinfo")).join(e.file_name())).ok()?;
+        let flags = u32::from_str_radix(info.lines().find_map(|l| l.strip_prefix("flags:"))?.trim(), 8).ok()?;
+        let dev = DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+        (flags & WRITES != 0).then_some((dev.0, i64::try_from(meta.ino()).ok()?))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_found_by_its_group_and_by_what_it_writes() {
+        let me = std::process::id() as i32;
+        let group = process_group(me).expect("has one");
+        assert!(in_process_group(group).contains(&me));
+        let file = tempfile::tempfile().expect("temporary file");
+        let meta = file.metadata().expect("has metadata");
+        let read_only = fs::File::open("/proc/self/exe").expect("readable");
+        let found = written_files(me);
+        let key =
+            |m: &fs::Metadata| (DevId::new(rustix::fs::major(m.dev()), rustix::fs::minor(m.dev())).0, m.ino() as i64);
+        assert!(found.contains(&key(&meta)), "{found:?}");
+        assert!(!found.contains(&key(&read_only.metadata().expect("has metadata"))));
+    }
+}

@@ -1,0 +1,296 @@
+//! Exact busy time from every I/O, and whose it was: the background's own told apart from everybody else's.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use iolens_core::analysis::utilisation::BusyUnion;
+use iolens_core::model::{DevId, Histogram, Io, LossReason, Origin};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::{Disk, MountPath};
+use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
+
+/// How often the kernel's ring is emptied.
+const POLL: Duration = Duration::from_millis(10);
+
+/// 4 MiB hold 40 thousand I/Os: four million per second at this pace.
+const RING_BYTES: u32 = 4 << 20;
+
+/// How long a window waits for I/Os that began in it and are still in flight.
+const GRACE: Duration = Duration::from_millis(60);
+
+/// Kinds of layers through which an I/O keeps its task, its control group or at least its pages.
+const TRANSPARENT: [&str; 9] = ["disk", "part", "lvm", "mpath", "path", "linear", "raid0", "raid1", "raid10"];
+
+/// By what the background's own I/Os are known.
+#[derive(Debug, Clone, Default)]
+pub struct Own {
+    /// Its processes.
+    pub tgids: HashSet<i32>,
+    /// Its control groups (inode numbers of their directories).
+    pub cgroups: HashSet<i64>,
+    /// Files that it has open for writing, as (device, inode): for what the kernel writes back in its place.
+    pub files: HashSet<(i32, i64)>,
+}
+
+impl Own {
+    /// Whether the background caused this I/O.
+    fn caused(&self, io: &Io) -> bool {
+        let by_group = io.cgroup.is_some_and(|c| self.cgroups.contains(&c));
+        let by_file = io.ino.is_some_and(|ino| io.fs_dev.is_some_and(|dev| self.files.contains(&(dev, ino))));
+        // The submitter of a written-back page is whoever happened to run, so its process says nothing.
+        let by_task = io.origin != Origin::Writeback && io.tgid.is_some_and(|t| self.tgids.contains(&t));
+        by_group || by_file || by_task
+    }
+}
+
+/// One disk in one window.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DiskEvents {
+    /// Nanoseconds with at least one I/O.
+    pub busy_ns: i64,
+    /// Nanoseconds with at least one I/O of somebody else.
+    pub foreground_ns: i64,
+    /// I/Os completed.
+    pub ios: u64,
+}
+
+/// What happened on the disks from one instant to another.
+#[derive(Debug, Clone)]
+pub struct EventWindow {
+    /// Start, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub from_ns: i64,
+    /// End.
+    pub to_ns: i64,
+    /// Each disk.
+    pub disks: HashMap<DevId, DiskEvents>,
+    /// Nanoseconds with an I/O on any disk of each path, in the order in which the paths were given.
+    pub any_ns: Vec<i64>,
+    /// Latencies (start to done) of everybody else's I/Os, in nanoseconds.
+    pub foreground: Histogram,
+    /// Bytes that the background's I/Os moved.
+    pub own_bytes: u64,
+    /// Whether more than one I/O in a hundred was lost, or an unknown number, so that all of this is too low.
+    pub lossy: bool,
+}
+
+impl EventWindow {
+    /// The disk that others keep busiest: how busy, in percent.
+    pub fn foreground_percent(&self) -> Option<f64> {
+        self.percent(self.disks.values().map(|d| d.foreground_ns).max()?)
+    }
+
+    /// A time in it, as percent of its length; `None` if it is empty.
+    pub fn percent(&self, ns: i64) -> Option<f64> {
+        let span = self.to_ns - self.from_ns;
+        (span > 0).then(|| (100.0 * ns as f64 / span as f64).min(100.0))
+    }
+}
+
+struct DiskUnions {
+    all: BusyUnion,
+    foreign: BusyUnion,
+    ios: u64,
+}
+
+struct Collected {
+    disks: HashMap<DevId, DiskUnions>,
+    sets: Vec<(HashSet<DevId>, BusyUnion)>,
+    from_ns: i64,
+    latencies: Histogram,
+    own_bytes: u64,
+    /// I/Os lost in this window; `None`: not even their number is known.
+    lost: Option<u64>,
+    complete_to_ns: i64,
+    own: Own,
+    failed: Option<String>,
+}
+
+impl Collected {
+    fn take(&mut self, io: &Io) {
+        let Some(disk) = self.disks.get_mut(&io.dev) else { return };
+        disk.all.push(io.start_ns(), io.done_ns);
+        disk.ios += 1;
+        for (_, union) in self.sets.iter_mut().filter(|s| s.0.contains(&io.dev)) {
+            union.push(io.start_ns(), io.done_ns);
+        }
+        if self.own.caused(io) {
+            self.own_bytes += u64::try_from(io.bytes).unwrap_or(0);
+        } else {
+            disk.foreign.push(io.start_ns(), io.done_ns);
+            self.latencies.add(io.total_ns());
+        }
+    }
+
+    fn window(&mut self, to_ns: i64) -> EventWindow {
+        let ios: u64 = self.disks.values().map(|d| d.ios).sum();
+        let lossy = self.lost.is_none_or(|lost| lost * 100 > ios);
+        self.lost = Some(0);
+        let disk = |(dev, d): (&DevId, &mut DiskUnions)| {
+            let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
+            (*dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
+        };
+        EventWindow {
+            from_ns: std::mem::replace(&mut self.from_ns, to_ns),
+            to_ns,
+            disks: self.disks.iter_mut().map(disk).collect(),
+            any_ns: self.sets.iter_mut().map(|s| s.1.take(to_ns)).collect(),
+            foreground: std::mem::take(&mut self.latencies),
+            own_bytes: std::mem::take(&mut self.own_bytes),
+            lossy,
+        }
+    }
+}
+
+/// A tracer of the disks under a path, drained by a thread of its own. Dropping it detaches.
+pub struct Events {
+    shared: Arc<Mutex<Collected>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    attributed: bool,
+}
+
+impl Events {
+    /// Traces the disks of these paths; `attribution`: find out whose each I/O is.
+    ///
+    /// # Errors
+    /// Tracing is not allowed or not possible here.
+    pub fn start(stacks: &[&MountPath], attribution: bool) -> Result<Events, TraceError> {
+        let sets: Vec<HashSet<DevId>> = stacks.iter().map(|s| s.disks.iter().map(|d| d.id).collect()).collect();
+        let devices: Vec<DevId> = sets.iter().flatten().copied().collect::<HashSet<_>>().into_iter().collect();
+        let attributed = attribution && stacks.iter().all(|s| is_transparent(&s.layers));
+        let tracer = Tracer::start(TracerOptions {
+            devices: Some(devices.clone()),
+            ring_bytes: RING_BYTES,
+            attribution: attributed,
+            bio_based: stacks.iter().flat_map(|s| &s.disks).any(is_bio_based),
+            ..TracerOptions::default()
+        })?;
+        let now = monotonic_ns();
+        let collected = Collected {
+            disks: devices.into_iter().map(|d| (d, unions(now))).collect(),
+            sets: sets.into_iter().map(|s| (s, BusyUnion::new(now))).collect(),
+            from_ns: now,
+            latencies: Histogram::new(),
+            own_bytes: 0,
+            lost: Some(0),
+            complete_to_ns: now,
+            own: Own::default(),
+            failed: None,
+        };
+        let shared = Arc::new(Mutex::new(collected));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (into, until) = (Arc::clone(&shared), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || drain(tracer, &into, &until));
+        Ok(Events { shared, stop, thread: Some(thread), attributed })
+    }
+
+    /// Whether the background's own I/Os can be told from others' on this stack.
+    pub fn attributed(&self) -> bool {
+        self.attributed
+    }
+
+    /// By what the background is known from now on.
+    pub fn set_own(&self, own: Own) {
+        locked(&self.shared).own = own;
+    }
+
+    /// Begins the first window at `at_ns`; what was before is forgotten.
+    pub(super) fn begin(&self, at_ns: i64) {
+        locked(&self.shared).window(at_ns);
+    }
+
+    /// What happened since the last window until `to_ns`. Waits a moment for what is still in flight. `None`: the tracer
+    /// has failed.
+    pub fn window(&self, to_ns: i64) -> Option<EventWindow> {
+        let begin = Instant::now();
+        loop {
+            let mut c = locked(&self.shared);
+            if c.failed.is_some() {
+                return None;
+            }
+            if c.complete_to_ns >= to_ns + GRACE.as_nanos() as i64 || begin.elapsed() > 4 * GRACE {
+                return Some(c.window(to_ns));
+            }
+            drop(c);
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed when it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
+    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    while !until.load(Ordering::Relaxed) {
+        let polled = tracer.poll(&mut ios, &mut lost);
+        let mut c = locked(into);
+        ios.drain(..).for_each(|io| c.take(&io));
+        for l in lost.drain(..).filter(|l| l.reason != LossReason::Censored) {
+            c.lost = c.lost.zip(l.ios).map(|(sum, n)| sum.saturating_add(n.unsigned_abs()));
+        }
+        match polled {
+            Ok(stats) => c.complete_to_ns = stats.complete_to_ns,
+            Err(e) => {
+                c.failed = Some(e.to_string());
+                return;
+            }
+        }
+        drop(c);
+        std::thread::sleep(POLL);
+    }
+}
+
+fn unions(from_ns: i64) -> DiskUnions {
+    DiskUnions { all: BusyUnion::new(from_ns), foreign: BusyUnion::new(from_ns), ios: 0 }
+}
+
+/// A blk-mq disk has the directory `mq`; zram and the like take bios only, and need probes that cost the others too.
+fn is_bio_based(disk: &Disk) -> bool {
+    disk.stats.first().and_then(|s| s.parent()).is_some_and(|dir| !dir.join("mq").is_dir())
+}
+
+/// Whether an I/O at the bottom still shows who wanted it at the top.
+fn is_transparent(layers: &[iolens_observe::topology::Layer]) -> bool {
+    layers.iter().all(|l| {
+        let lowest_loop = l.kind == "loop" && l.below.is_empty();
+        (lowest_loop || TRANSPARENT.contains(&l.kind.as_str())) && is_transparent(&l.below)
+    })
+}
+
+fn locked(c: &Mutex<Collected>) -> MutexGuard<'_, Collected> {
+    // What a panicking thread left behind are sums: still the best there is.
+    c.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::Op;
+
+    #[test]
+    fn what_the_kernel_writes_back_belongs_to_the_files_writer() {
+        let own = Own { tgids: [10].into(), cgroups: [77].into(), files: [(5, 1000)].into() };
+        let io = |edit: fn(&mut Io)| {
+            let mut io = Io::new(0, DevId::new(8, 0), Op::WRITE, 4096, None, 1);
+            edit(&mut io);
+            own.caused(&io)
+        };
+        assert!(io(|io| io.tgid = Some(10)), "its process");
+        assert!(!io(|io| io.tgid = Some(11)));
+        assert!(!io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)), "it only happened to run");
+        assert!(io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)), "its file");
+        assert!(!io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))), "the same number on another file system");
+        assert!(io(|io| io.cgroup = Some(77)));
+    }
+}

@@ -1,0 +1,142 @@
+//! The signals of several paths at once: exact from events where they are to be had, else from the kernel's counters.
+
+use std::path::PathBuf;
+
+use iolens_core::analysis::utilisation::{Method, combine};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::MountPath;
+
+use super::{EventWindow, Events, Reading, SignalError, Utilisation};
+
+/// An I/O in flight that outlasts the window is not in the events yet. Where the counter has seen this much more than
+/// they show (percentage points), it is nearer the truth.
+const UNFINISHED_PP: f64 = 5.0;
+
+/// Utilisation of several paths, interval by interval.
+pub struct Meter {
+    signals: Vec<Utilisation>,
+    events: Option<Events>,
+    wanted: Wanted,
+    without_events: Option<String>,
+}
+
+/// What is asked of the events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    BusyTime,
+    Attribution,
+}
+
+impl Meter {
+    /// Opens the signals of `paths` on this machine, from counters.
+    ///
+    /// # Errors
+    /// A path does not exist or may not be looked at.
+    pub fn open(paths: &[PathBuf]) -> Result<Meter, SignalError> {
+        let signals = paths.iter().map(Utilisation::of_path).collect::<Result<Vec<_>, _>>()?;
+        Ok(Meter { signals, events: None, wanted: Wanted::Nothing, without_events: None })
+    }
+
+    /// Adds events, with `attribution` those that know whose I/O each was. Where this is not possible the meter goes on
+    /// with counters, and [`Meter::without_events`] says why.
+    pub fn add_events(&mut self, attribution: bool) {
+        self.wanted = if attribution { Wanted::Attribution } else { Wanted::BusyTime };
+        self.restart_events();
+    }
+
+    fn restart_events(&mut self) {
+        if self.wanted == Wanted::Nothing {
+            return;
+        }
+        let stacks: Vec<&MountPath> = self.signals.iter().map(Utilisation::stack).collect();
+        if stacks.iter().all(|s| s.disks.is_empty()) {
+            return;
+        }
+        // The old tracer goes first: two would cost twice.
+        self.events = None;
+        match Events::start(&stacks, self.wanted == Wanted::Attribution) {
+            Ok(events) => self.events = Some(events),
+            Err(e) => self.without_events = Some(e.to_string()),
+        }
+        // Loading took a while: both sources begin now.
+        for signal in &mut self.signals {
+            signal.sample();
+        }
+        if let Some(events) = &self.events {
+            events.begin(monotonic_ns());
+        }
+    }
+
+    /// The signals, in the order of the paths.
+    pub fn signals(&self) -> &[Utilisation] {
+        &self.signals
+    }
+
+    /// The events, if there are any.
+    pub fn events(&self) -> Option<&Events> {
+        self.events.as_ref()
+    }
+
+    /// Why there are no events although they were asked for.
+    pub fn without_events(&self) -> Option<&str> {
+        self.without_events.as_deref()
+    }
+
+    /// Whether this kernel's counters need [`Meter::look`].
+    pub fn wants_looks(&self) -> bool {
+        self.events.is_none() && self.signals.iter().any(|s| s.estimator().wants_looks())
+    }
+
+    /// Looks whether anything is in flight, see [`Utilisation::look`].
+    pub fn look(&mut self) {
+        self.signals.iter_mut().for_each(Utilisation::look);
+    }
+
+    /// What happened since the last call (or since the start), for each path; beside it the events, if there are any.
+    pub fn measure(&mut self) -> (Vec<Reading>, Option<EventWindow>) {
+        let to_ns = monotonic_ns();
+        let mut readings = Vec::with_capacity(self.signals.len());
+        let mut moved = false;
+        for signal in &mut self.signals {
+            let before = signal.stack().disks.clone();
+            readings.push(signal.sample());
+            moved |= signal.stack().disks != before;
+        }
+        if moved {
+            self.restart_events();
+            return (readings, None);
+        }
+        let window = self.events.as_ref().and_then(|e| e.window(to_ns));
+        if self.events.is_some() && window.is_none() {
+            self.events = None;
+            self.without_events = Some("the tracer failed while it ran".to_owned());
+        }
+        if let Some(window) = window.as_ref().filter(|w| !w.lossy) {
+            for (i, reading) in readings.iter_mut().enumerate() {
+                replace(reading, window, window.any_ns.get(i).copied());
+            }
+        }
+        (readings, window)
+    }
+}
+
+/// Puts the exact figures in the place of the estimates.
+fn replace(reading: &mut Reading, window: &EventWindow, any_ns: Option<i64>) {
+    let mut all_exact = true;
+    for disk in &mut reading.disks {
+        let exact = window.disks.get(&disk.id).and_then(|d| window.percent(d.busy_ns));
+        let unfinished = disk.in_flight.is_none_or(|n| n > 0)
+            && disk.busy.io_ticks_percent.zip(exact).is_some_and(|(ticks, exact)| ticks > exact + UNFINISHED_PP);
+        match exact {
+            Some(percent) if !unfinished && disk.in_flight.is_some() => {
+                disk.busy.busy_percent = Some(percent);
+                disk.busy.method = Method::Events;
+                disk.busy.sigma_pp = None;
+            }
+            _ => all_exact = false,
+        }
+    }
+    let busy: Vec<Option<f64>> = reading.disks.iter().map(|d| d.busy.busy_percent).collect();
+    reading.combined = combine(&busy, any_ns.filter(|_| all_exact).and_then(|ns| window.percent(ns)));
+}

@@ -1,0 +1,192 @@
+//! An experiment's directory: the plan, and a folder per cell.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+const PLAN: &str = "experiment.json";
+const CELL: &str = "cell.json";
+
+/// What was planned, and where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan<P> {
+    /// Version of this layout.
+    pub schema_version: u32,
+    /// `fio`, `copies` or `poll`.
+    pub kind: String,
+    /// Seed of the random order.
+    pub seed: u64,
+    /// Host, kernel and clock tick.
+    pub machine: Machine,
+    /// The experiment's own part.
+    pub plan: P,
+}
+
+/// Where it ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// `CONFIG_HZ`.
+    pub hz: Option<u32>,
+    /// Processors.
+    pub cpus: usize,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn here() -> Machine {
+        let h = iolens_observe::topology::Host::read("/".as_ref());
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Machine { host: h.name, kernel: h.kernel, hz: h.hz, cpus }
+    }
+}
+
+/// The directory of an experiment.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    dir: PathBuf,
+}
+
+impl Experiment {
+    /// Begins an experiment in `dir`, or goes on with the same one after an interruption.
+    ///
+    /// # Errors
+    /// The directory holds something else, or another experiment.
+    pub fn begin<P: Serialize + DeserializeOwned + PartialEq>(dir: &Path, plan: &Plan<P>) -> Result<Experiment> {
+        let path = dir.join(PLAN);
+        if path.is_file() {
+            let old: Plan<P> =
+                read_json(&path).with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
+            if old.plan != plan.plan || old.kind != plan.kind {
+                bail!("{}: holds an experiment with other options; choose another directory", dir.display());
+            }
+        } else {
+            if dir.exists() && fs::read_dir(dir)?.next().is_some() {
+                bail!("{}: is not empty and holds no experiment; choose another directory", dir.display());
+            }
+            fs::create_dir_all(dir.join("cells")).with_context(|| format!("{} cannot be made", dir.display()))?;
+            write_json(&path, plan)?;
+        }
+        Ok(Experiment { dir: dir.canonicalize()? })
+    }
+
+    /// Opens a finished or interrupted experiment for reading.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn open(dir: &Path) -> Result<(Experiment, serde_json::Value)> {
+        let plan = read_json(&dir.join(PLAN)).with_context(|| format!("{} holds no experiment", dir.display()))?;
+        Ok((Experiment { dir: dir.to_owned() }, plan))
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The folder of cell `id`.
+    pub fn cell_dir(&self, id: usize) -> PathBuf {
+        self.dir.join("cells").join(format!("{id:04}"))
+    }
+
+    /// Whether cell `id` is complete.
+    pub fn is_done(&self, id: usize) -> bool {
+        self.cell_dir(id).join(CELL).is_file()
+    }
+
+    /// An empty folder for cell `id`; what an interrupted attempt left in it is removed.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn fresh_cell(&self, id: usize) -> Result<PathBuf> {
+        let dir = self.cell_dir(id);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("{} cannot be removed", dir.display()))?;
+        }
+        fs::create_dir_all(&dir).with_context(|| format!("{} cannot be made", dir.display()))?;
+        Ok(dir)
+    }
+
+    /// Writes a cell's result, which makes it complete.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn finish_cell(&self, id: usize, result: &impl Serialize) -> Result<()> {
+        write_json(&self.cell_dir(id).join(CELL), result)
+    }
+
+    /// The results of all complete cells, in the order of their numbers.
+    ///
+    /// # Errors
+    /// One of them cannot be read.
+    pub fn results<R: DeserializeOwned>(&self) -> Result<Vec<R>> {
+        let mut dirs: Vec<PathBuf> = fs::read_dir(self.dir.join("cells"))?.flatten().map(|e| e.path()).collect();
+        dirs.sort();
+        dirs.into_iter().map(|d| d.join(CELL)).filter(|p| p.is_file()).map(|p| read_json(&p)).collect()
+    }
+}
+
+fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is damaged", path.display()))
+}
+
+/// Whole or not at all: a kill in between leaves the old state.
+fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let part = path.with_extension("part");
+    fs::write(&part, serde_json::to_vec_pretty(value)?)
+        .with_context(|| format!("{} cannot be written", part.display()))?;
+    fs::rename(&part, path).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// The order in which cells run: shuffled within each replicate, so that drift of the disk does not look like a factor.
+pub fn random_order(replicate_of: &[u32], seed: u64) -> Vec<usize> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    };
+    let mut order: Vec<(u32, u64, usize)> = replicate_of.iter().enumerate().map(|(i, r)| (*r, next(), i)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|o| o.2).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(words: &str) -> Plan<String> {
+        Plan { schema_version: 1, kind: "fio".to_owned(), seed: 1, machine: Machine::here(), plan: words.to_owned() }
+    }
+
+    #[test]
+    fn an_interrupted_experiment_goes_on_and_another_one_is_refused() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let e = Experiment::begin(&dir.path().join("x"), &plan("a")).expect("begins");
+        e.fresh_cell(0).expect("makes");
+        e.finish_cell(0, &7).expect("writes");
+        fs::write(e.fresh_cell(1).expect("makes").join("half"), "").expect("writes");
+        let again = Experiment::begin(&dir.path().join("x"), &plan("a")).expect("goes on");
+        assert!(again.is_done(0) && !again.is_done(1));
+        assert_eq!(again.results::<i32>().expect("reads"), [7]);
+        assert_eq!(fs::read_dir(again.fresh_cell(1).expect("makes")).expect("lists").count(), 0);
+        assert!(Experiment::begin(&dir.path().join("x"), &plan("b")).is_err());
+        assert!(Experiment::begin(dir.path(), &plan("a")).is_err(), "not empty, no experiment");
+    }
+
+    #[test]
+    fn order_is_shuffled_within_replicates() {
+        let order = random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 42);
+        assert!(order[..4].iter().all(|i| *i < 4) && order[4..].iter().all(|i| *i >= 4));
+        assert_eq!(order, random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 42), "the same seed, the same order");
+        assert_ne!(order, random_order(&[0, 0, 0, 0, 1, 1, 1, 1], 43));
+    }
+}

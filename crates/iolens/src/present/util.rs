@@ -1,0 +1,318 @@
+//! Utilisation by path: a tree for people, JSON for programs. What both show is first made plain ([`View`]).
+
+use std::fmt::Write;
+
+use iolens_core::analysis::utilisation::{Busy, Combined};
+use iolens_core::model::DevId;
+use serde_json::{Map, Value, json};
+
+use super::escape::terminal;
+
+/// A device of a stack.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerView {
+    /// Kernel name.
+    pub name: String,
+    /// `disk`, `part`, `lvm`, ...
+    pub kind: String,
+    /// dm name, backing file.
+    pub label: Option<String>,
+    /// What lies under it.
+    pub below: Vec<LayerView>,
+}
+
+/// A disk over the interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DiskView {
+    /// Kernel name.
+    pub name: String,
+    /// Device number.
+    pub id: DevId,
+    /// How busy.
+    pub busy: Busy,
+    /// Reads and writes per second, bytes read and written per second, mean milliseconds of both.
+    pub rates: [Option<f64>; 5],
+    /// In flight at the end.
+    pub in_flight: Option<u64>,
+}
+
+/// A path over the interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathView {
+    /// As asked for.
+    pub path: String,
+    /// Mount point, kind of file system, what was mounted; `None`: the path is a device.
+    pub mount: Option<[String; 3]>,
+    /// Why there is no disk.
+    pub no_disk: Option<String>,
+    /// The devices right under the file system.
+    pub layers: Vec<LayerView>,
+    /// The disks at the bottom.
+    pub disks: Vec<DiskView>,
+    /// All of them together.
+    pub combined: Option<Combined>,
+}
+
+/// Everything over one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    /// `ebpf` or `counters`.
+    pub source: &'static str,
+    /// Why there are no events, what was lost: remarks for people.
+    pub remarks: Vec<String>,
+    /// The kernel's estimator: its name and what to know about it.
+    pub estimator: Option<(String, &'static str)>,
+    /// Wall clock of the interval's end, seconds since the Unix epoch.
+    pub unix_s: f64,
+    /// Length of the interval.
+    pub interval_s: f64,
+    /// The paths.
+    pub paths: Vec<PathView>,
+}
+
+impl View {
+    /// Disks under more than one path, with the paths.
+    fn shared(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut names: Vec<&str> = self.paths.iter().flat_map(|p| p.disks.iter().map(|d| d.name.as_str())).collect();
+        names.sort_unstable();
+        names.dedup();
+        let users = |name: &str| -> Vec<&str> {
+            self.paths.iter().filter(|p| p.disks.iter().any(|d| d.name == name)).map(|p| p.path.as_str()).collect()
+        };
+        names.into_iter().map(|n| (n, users(n))).filter(|(_, users)| users.len() > 1).collect()
+    }
+}
+
+fn percent(v: Option<f64>) -> String {
+    v.map_or("-".to_owned(), |v| format!("{v:.1} %"))
+}
+
+fn number(v: Option<f64>, decimals: usize) -> String {
+    v.map_or("-".to_owned(), |v| format!("{v:.decimals$}"))
+}
+
+/// The tree.
+pub fn text(view: &View) -> String {
+    let mut out = String::new();
+    let shared = view.shared();
+    for path in &view.paths {
+        head(&mut out, path);
+        let n = path.layers.len();
+        for (i, layer) in path.layers.iter().enumerate() {
+            branch(&mut out, layer, "", i + 1 == n, path, &shared);
+        }
+        out.push('\n');
+    }
+    let estimator = view.estimator.as_ref().map_or(String::new(), |(_, about)| format!("; {about}"));
+    let how = match view.source {
+        "ebpf" => "busy time exact, from every I/O".to_owned(),
+        _ => format!("busy time from the kernel's io_ticks{estimator}"),
+    };
+    let _ = writeln!(out, "{:.3} s, source {}: {how}", view.interval_s, view.source);
+    for remark in &view.remarks {
+        let _ = writeln!(out, "{}", terminal(remark));
+    }
+    out
+}
+
+fn head(out: &mut String, path: &PathView) {
+    let mount = match &path.mount {
+        Some([point, kind, source]) => format!("{} of {} at {}", terminal(kind), terminal(source), terminal(point)),
+        None => "a block device".to_owned(),
+    };
+    let _ = write!(out, "{}  ({mount})", terminal(&path.path));
+    match (&path.combined, &path.no_disk) {
+        (Some(c), _) if path.disks.len() == 1 => {
+            let _ = write!(out, "  {:.1} % busy", c.any_percent);
+        }
+        (Some(c), _) => {
+            let (low, high) = c.any_range_percent;
+            let range = if high - low < 0.05 { String::new() } else { format!(" ({low:.1} to {high:.1})") };
+            let _ = write!(
+                out,
+                "  mean {:.1} %, max {:.1} %, any disk busy {:.1} %{range}",
+                c.mean_percent, c.max_percent, c.any_percent
+            );
+        }
+        (None, Some(why)) => {
+            let _ = write!(out, "  -: {}", terminal(why));
+        }
+        (None, None) => out.push_str("  not known"),
+    }
+    out.push('\n');
+}
+
+fn branch(out: &mut String, l: &LayerView, indent: &str, last: bool, path: &PathView, shared: &[(&str, Vec<&str>)]) {
+    let label = l.label.as_deref().map_or(String::new(), |t| format!(" {}", terminal(t)));
+    let _ =
+        write!(out, "{indent}{} {}{label} ({})", if last { "└─" } else { "├─" }, terminal(&l.name), terminal(&l.kind));
+    if let Some(d) = path.disks.iter().find(|d| d.name == l.name) {
+        let [r, w, rb, wb, wait] = d.rates;
+        let mib = |v: Option<f64>| number(v.map(|b| b / (1u64 << 20) as f64), 1);
+        let _ = write!(
+            out,
+            "  {} busy, {} r/s, {} w/s, {} + {} MiB/s, await {} ms, {} in flight",
+            percent(d.busy.busy_percent),
+            number(r, 0),
+            number(w, 0),
+            mib(rb),
+            mib(wb),
+            number(wait, 2),
+            d.in_flight.map_or("-".to_owned(), |n| n.to_string()),
+        );
+        let others = shared.iter().find(|(name, _)| *name == d.name).map(|(_, users)| users);
+        let others: Vec<_> = others.into_iter().flatten().filter(|u| **u != path.path).map(|u| terminal(u)).collect();
+        if !others.is_empty() {
+            let _ = write!(out, "; shared with {}", others.join(", "));
+        }
+    }
+    out.push('\n');
+    let deeper = format!("{indent}{}", if last { "   " } else { "│  " });
+    for (i, b) in l.below.iter().enumerate() {
+        branch(out, b, &deeper, i + 1 == l.below.len(), path, shared);
+    }
+}
+
+/// One JSON document (on one line, so that a stream of them is NDJSON).
+pub fn json(view: &View) -> String {
+    let document = json!({
+        "schema_version": 1,
+        "source": view.source,
+        "remarks": view.remarks,
+        "estimator": view.estimator.as_ref().map(|(name, _)| name),
+        "estimator_about": view.estimator.as_ref().map(|(_, about)| about),
+        "time_unix_s": view.unix_s,
+        "interval_s": view.interval_s,
+        "paths": view.paths.iter().map(path_json).collect::<Vec<_>>(),
+        "shared_disks": view.shared().into_iter().map(|(name, paths)| json!({"name": name, "paths": paths})).collect::<Vec<_>>(),
+    });
+    format!("{document}\n")
+}
+
+fn path_json(p: &PathView) -> Value {
+    let c = p.combined;
+    let mount = |i: usize| p.mount.as_ref().map(|m| m[i].clone());
+    json!({
+        "path": p.path,
+        "mount_point": mount(0),
+        "fs_type": mount(1),
+        "fs_source": mount(2),
+        "no_disk_reason": p.no_disk,
+        "mean_percent": c.map(|c| c.mean_percent),
+        "max_percent": c.map(|c| c.max_percent),
+        "any_percent": c.map(|c| c.any_percent),
+        "any_low_percent": c.map(|c| c.any_range_percent.0),
+        "any_high_percent": c.map(|c| c.any_range_percent.1),
+        "stack": p.layers.iter().map(layer_json).collect::<Vec<_>>(),
+        "disks": p.disks.iter().map(disk_json).collect::<Vec<_>>(),
+    })
+}
+
+fn layer_json(l: &LayerView) -> Value {
+    let mut map = Map::new();
+    map.insert("name".into(), json!(l.name));
+    map.insert("type".into(), json!(l.kind));
+    map.insert("label".into(), json!(l.label));
+    map.insert("below".into(), Value::Array(l.below.iter().map(layer_json).collect()));
+    Value::Object(map)
+}
+
+fn disk_json(d: &DiskView) -> Value {
+    let [r, w, rb, wb, wait] = d.rates;
+    json!({
+        "name": d.name,
+        "major": d.id.major(),
+        "minor": d.id.minor(),
+        "busy_percent": d.busy.busy_percent,
+        "method": d.busy.busy_percent.map(|_| d.busy.method.name()),
+        "io_ticks_percent": d.busy.io_ticks_percent,
+        "sigma_percent": d.busy.sigma_pp,
+        "ios": d.busy.ios,
+        "r_per_s": r,
+        "w_per_s": w,
+        "read_bytes_per_s": rb,
+        "write_bytes_per_s": wb,
+        "await_ms": wait,
+        "in_flight": d.in_flight,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::analysis::utilisation::{Method, combine};
+
+    fn disk(name: &str, minor: u32, percent: Option<f64>) -> DiskView {
+        let busy = Busy {
+            busy_percent: percent,
+            io_ticks_percent: percent,
+            sigma_pp: None,
+            method: Method::IoTicks,
+            ios: Some(7),
+        };
+        let rates = [Some(10.0), None, Some(1048576.0), None, Some(0.5)];
+        DiskView { name: name.into(), id: DevId::new(8, minor), busy, rates, in_flight: percent.map(|_| 2) }
+    }
+
+    fn layer(name: &str, kind: &str, label: Option<&str>, below: Vec<LayerView>) -> LayerView {
+        LayerView { name: name.into(), kind: kind.into(), label: label.map(str::to_owned), below }
+    }
+
+    /// Two paths that share sda, one of them a mirror; and one without a disk.
+    fn view() -> View {
+        let leg = |n: &str| layer(n, "disk", None, vec![]);
+        let path = |path: &str, layers, disks: Vec<DiskView>, no_disk: Option<&str>| PathView {
+            path: path.into(),
+            mount: Some([path.into(), "ext4".into(), "/dev/x\u{1b}[31m".into()]),
+            no_disk: no_disk.map(str::to_owned),
+            layers,
+            combined: combine(&disks.iter().map(|d| d.busy.busy_percent).collect::<Vec<_>>(), None),
+            disks,
+        };
+        let mirror = layer("md0", "raid1", Some("home"), vec![leg("sda"), leg("sdb")]);
+        View {
+            source: "counters",
+            remarks: vec!["no events: not allowed".into()],
+            estimator: Some(("sampled".into(), "about it")),
+            unix_s: 1.0,
+            interval_s: 1.0,
+            paths: vec![
+                path("/data", vec![mirror], vec![disk("sda", 0, Some(50.0)), disk("sdb", 16, Some(20.0))], None),
+                path("/logs", vec![leg("sda")], vec![disk("sda", 0, Some(50.0))], None),
+                path("/tmp", vec![], vec![], Some("tmpfs has no block device under it")),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_tree_shows_who_shares_and_lets_no_name_colour_the_screen() {
+        let text = text(&view());
+        assert!(text.contains("mean 35.0 %, max 50.0 %, any disk busy 60.0 % (50.0 to 70.0)"), "{text}");
+        assert!(text.contains("   ├─ sda (disk)  50.0 % busy, 10 r/s, - w/s, 1.0 + - MiB/s, await 0.50 ms, 2 in flight; shared with /logs\n"), "{text}");
+        assert!(text.contains("   └─ sdb (disk)  20.0 % busy") && text.contains("└─ md0 home (raid1)\n"), "{text}");
+        assert!(text.contains("-: tmpfs has no block device under it"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn json_says_null_for_what_is_not_known() {
+        let mut v = view();
+        v.paths[1].disks[0] = disk("sda", 0, None);
+        v.paths[1].combined = None;
+        let text = json(&v);
+        assert_eq!(text.lines().count(), 1);
+        let doc: Value = serde_json::from_str(&text).expect("JSON");
+        let unknown = &doc["paths"][1];
+        assert!(
+            unknown["max_percent"].is_null()
+                && unknown["disks"][0]["busy_percent"].is_null()
+                && unknown["disks"][0]["method"].is_null()
+        );
+        assert!(doc["paths"][2]["any_percent"].is_null());
+        assert_eq!(doc["shared_disks"], json!([{"name": "sda", "paths": ["/data", "/logs"]}]));
+        assert_eq!(
+            (&doc["paths"][0]["any_low_percent"], &doc["paths"][0]["any_high_percent"]),
+            (&json!(50.0), &json!(70.0))
+        );
+    }
+}

@@ -1,0 +1,219 @@
+//! `throttle` from outside: exit codes, signals, what it says, and that nothing is ever left stopped.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::machine::{LoopDevice, assert_refused, iolens, read_in_sequence, run, scene};
+
+/// How long anything may take that must happen in the end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// This crate's folder, if it lies on a disk that can be measured.
+fn home() -> Option<&'static str> {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let signal = iolens::control::Utilisation::of_path(here).unwrap();
+    match signal.no_disk() {
+        Some(why) => {
+            eprintln!("SKIP: {here}: {why}");
+            None
+        }
+        None => Some(here),
+    }
+}
+
+#[test]
+fn the_commands_exit_code_is_passed_through() {
+    let Some(home) = home() else { return };
+    let code = |command: &[&str]| {
+        let all: Vec<&str> =
+            ["throttle", "-q", "--source", "counters", "--path", home, "--"].iter().chain(command).copied().collect();
+        let out = run(&all);
+        (out.status.code(), scene(&out))
+    };
+    for (command, expected) in [
+        (&["true"][..], 0),
+        (&["sh", "-c", "exit 37"], 37),
+        (&["sh", "-c", "kill -TERM $$"], 143),
+        (&["/nonexistent/command"], 127),
+        (&["/proc/self/status"], 126),
+    ] {
+        let (got, scene) = code(command);
+        assert_eq!(got, Some(expected), "{command:?}: {scene}");
+    }
+}
+
+#[test]
+fn arguments_and_streams_reach_the_command_as_they_are() {
+    let Some(home) = home() else { return };
+    let out = run(&[
+        "throttle", "-q", "--source", "counters", "--path", home, "--", "printf", "%s|", "-a", "--path", "x y", "",
+    ]);
+    assert_eq!(String::from_utf8_lossy(&out.stdout), "-a|--path|x y||", "{}", scene(&out));
+}
+
+#[test]
+fn bad_limits_and_paths_without_a_disk_are_told_apart() {
+    let Some(home) = home() else { return };
+    let with = |arguments: &[&str]| {
+        let all: Vec<&str> =
+            ["throttle", "--path", home].iter().chain(arguments).chain(&["--", "true"]).copied().collect();
+        run(&all)
+    };
+    assert_refused(&with(&["--low", "90"]), &["in order"]);
+    assert_refused(&with(&["--low", "78"]), &["10 apart"]);
+    assert_refused(&with(&["--floor", "0"]), &["floor"]);
+    assert_refused(&run(&["throttle", "--path", "/nonexistent", "--", "true"]), &["/nonexistent"]);
+    assert_refused(&run(&["throttle", "--path", home]), &["CMD"]);
+    let none = run(&["throttle", "--path", "/proc", "--", "true"]);
+    assert_eq!(none.status.code(), Some(1), "{}", scene(&none));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("/proc: proc has no block device"), "{}", scene(&none));
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let Some(home) = home() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let ready = dir.path().join("ready");
+    let script = format!("trap 'exit 5' TERM; : > {}; while :; do sleep 0.05; done", ready.display());
+    let mut child =
+        iolens(&["throttle", "-q", "--source", "counters", "--path", home, "--", "sh", "-c", &script]).spawn().unwrap();
+    wait_until("the command runs", || ready.exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5));
+}
+
+#[test]
+fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
+    let Some(home) = home() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("brake.ndjson");
+    let out = run(&[
+        "throttle",
+        "--source",
+        "counters",
+        "--path",
+        home,
+        "--interval",
+        "50ms",
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        "sleep",
+        "0.5",
+    ]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.lines().count() >= 2, "{text}");
+    for line in text.lines() {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(json["duty_percent"].as_f64().unwrap() > 0.0 && json["mode"].is_string(), "{line}");
+    }
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(said.contains("source counters") && said.contains("the command read"), "{said}");
+}
+
+/// Writes two hundred lines, a few milliseconds apart, and a last one.
+const WORK: &str =
+    r#"i=0; while [ $i -lt 200 ]; do echo "line $i"; i=$((i+1)); sleep 0.002; done > "$0"; echo done > "$0.done""#;
+
+fn expected() -> String {
+    (0..200).map(|i| format!("line {i}\n")).collect()
+}
+
+/// Whether any control group of this process id is left.
+fn left_over(pid: u32) -> Option<PathBuf> {
+    let name = format!("iolens-throttle-{pid}");
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/blkio"]
+        .iter()
+        .map(|base| Path::new(base).join(&name))
+        .find(|p| p.exists())
+}
+
+/// Starts the work under a brake that holds it nearly all the time, kills iolens while it does, and looks at what the
+/// work has left.
+fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
+    let out = dir.join(format!("{actuator}-{i}"));
+    let log = dir.join(format!("{actuator}-{i}.log"));
+    let arguments = [
+        "throttle",
+        "-q",
+        "--source",
+        "counters",
+        "--path",
+        device.path.to_str().unwrap(),
+        "--low",
+        "0",
+        "--high",
+        "10",
+        "--max",
+        "12",
+        "--interval",
+        "100ms",
+        "--actuator",
+        actuator,
+        "--log",
+        log.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        WORK,
+        out.to_str().unwrap(),
+    ];
+    let mut child = iolens(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let holding = || fs::read_to_string(&log).is_ok_and(|t| t.lines().any(|l| l.contains("\"emergency\"")));
+    wait_until("it holds", || holding() || child.try_wait().unwrap().is_some());
+    assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
+    // Anywhere in the duty cycle.
+    std::thread::sleep(Duration::from_micros(i * 7919 % 20 * 12_000));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let done = dir.join(format!("{actuator}-{i}.done"));
+    wait_until("the work goes on to its end", || done.exists());
+    assert_eq!(fs::read_to_string(&out).unwrap(), expected(), "{actuator}, kill {i}");
+    wait_until("its control groups are removed", || left_over(child.id()).is_none());
+}
+
+#[test]
+fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
+    let Some(device) = LoopDevice::new(16) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, 4096, &stop));
+        let kills: Vec<_> = (0..4)
+            .map(|t| {
+                let (device, dir) = (&device, dir.path());
+                s.spawn(move || {
+                    for i in 0..5 {
+                        let freezer = iolens::control::Actuator::freezer().is_ok();
+                        if !freezer {
+                            eprintln!("SKIP: no freezer here: signals only");
+                        }
+                        kill_and_look(
+                            device,
+                            dir,
+                            t * 5 + i,
+                            if freezer && i % 2 == 0 { "freezer" } else { "signals" },
+                        );
+                    }
+                })
+            })
+            .collect();
+        let ended: Vec<_> = kills.into_iter().map(|k| k.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+}

@@ -1,0 +1,100 @@
+//! `util` from outside.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::machine::{LoopDevice, assert_refused, ebpf, iolens, read_in_sequence, run, scene};
+
+fn json(arguments: &[&str]) -> serde_json::Value {
+    let out = run(arguments);
+    assert!(out.status.success(), "{}", scene(&out));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+#[test]
+fn what_has_no_disk_is_null_and_says_why() {
+    let doc = json(&["util", "--json", "--interval", "50ms", "--path", "/proc", "--source", "counters"]);
+    let path = &doc["paths"][0];
+    assert!(path["max_percent"].is_null() && path["any_percent"].is_null(), "{path}");
+    assert!(path["no_disk_reason"].as_str().unwrap().contains("proc"), "{path}");
+    assert_refused(&run(&["util", "--path", "/nonexistent/x"]), &["/nonexistent/x", "No such file"]);
+    assert_refused(&run(&["util", "--interval", "1ms", "--path", "/"]), &["too short"]);
+}
+
+#[test]
+fn the_disks_are_those_at_the_roots_of_lsblk() {
+    let Ok(out) = Command::new("lsblk").args(["-s", "-J", "-o", "NAME,TYPE,MOUNTPOINT"]).output() else {
+        return eprintln!("SKIP: no lsblk");
+    };
+    let tree: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let mine = json(&["util", "--json", "--interval", "50ms", "--source", "counters"]);
+    let mut compared = 0;
+    for top in tree["blockdevices"].as_array().unwrap() {
+        let Some(point) = top["mountpoint"].as_str().filter(|p| p.starts_with('/')) else { continue };
+        let Some(path) = mine["paths"].as_array().unwrap().iter().find(|p| p["path"] == *point) else { continue };
+        let mut leaves = Vec::new();
+        collect_leaves(top, &mut leaves);
+        if leaves.iter().any(|l| l.starts_with("loop")) {
+            continue; // lsblk ends at loop devices.
+        }
+        let disks: Vec<&str> = path["disks"].as_array().unwrap().iter().map(|d| d["name"].as_str().unwrap()).collect();
+        assert_eq!(disks, leaves, "{point}");
+        compared += 1;
+    }
+    if compared == 0 {
+        eprintln!("SKIP: lsblk shows no mounted disk here");
+    }
+}
+
+fn collect_leaves(node: &serde_json::Value, out: &mut Vec<String>) {
+    match node["children"].as_array() {
+        Some(children) => children.iter().for_each(|c| collect_leaves(c, out)),
+        None => out.push(node["name"].as_str().unwrap().to_owned()),
+    }
+    out.sort();
+    out.dedup();
+}
+
+#[test]
+fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
+    let Some(device) = LoopDevice::new(16) else { return };
+    let stop = AtomicBool::new(false);
+    let node = device.path.to_str().unwrap();
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, 4096, &stop));
+        let by_counters =
+            json(&["util", "--json", "--interval", "500ms", "--source", "counters", "--path", node, "--path", node]);
+        let by_events =
+            ebpf().map(|()| json(&["util", "--json", "--interval", "500ms", "--source", "ebpf", "--path", node]));
+        stop.store(true, Ordering::Relaxed);
+        let disk = &by_counters["paths"][0]["disks"][0];
+        assert_eq!(disk["name"], device.name());
+        assert!(disk["busy_percent"].as_f64().unwrap() > 20.0, "{disk}");
+        assert!(disk["r_per_s"].as_f64().unwrap() > 100.0, "{disk}");
+        assert_eq!(by_counters["shared_disks"][0]["paths"].as_array().unwrap().len(), 2);
+        if let Some(doc) = by_events {
+            let disk = &doc["paths"][0]["disks"][0];
+            assert_eq!((&disk["method"], &doc["source"]), (&"events".into(), &"ebpf".into()), "{doc}");
+            assert!(disk["busy_percent"].as_f64().unwrap() > 10.0, "{disk}");
+        }
+    });
+}
+
+#[test]
+fn a_watched_stream_is_whole_lines_of_json_even_when_interrupted() {
+    let mut child = iolens(&["util", "--json", "--watch", "50ms", "--source", "counters", "--path", "/"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    for line in std::iter::once(first).chain(lines.map(Result::unwrap)) {
+        let doc: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(doc["interval_s"].as_f64().unwrap() > 0.0);
+    }
+    child.wait().unwrap();
+}

@@ -1,0 +1,132 @@
+//! `iostat -o JSON`, also when it was interrupted or a version wrote it wrongly.
+
+use iolens_core::model::CpuShares;
+
+use super::clock::{DateOrder, day_must_be_first, parse_banner_date, parse_stamp};
+use super::intervals::{Report, Run, place};
+use super::iostat_columns::{Column, Row, column};
+use super::json::{Json, parse_documents};
+use super::log::Log;
+
+/// Reads all documents of a file.
+pub fn parse(log: &mut Log, bytes: &[u8]) {
+    let documents = parse_documents(bytes);
+    for p in &documents.problems {
+        log.damaged(p.line, p.why);
+    }
+    let hosts: Vec<&Json<'_>> = documents
+        .values
+        .iter()
+        .flat_map(|d| d.get("sysstat").unwrap_or(d).get("hosts").map(Json::items).unwrap_or(std::slice::from_ref(d)))
+        .collect();
+    let mut names: Vec<&str> = hosts.iter().filter_map(|h| h.get("nodename").and_then(Json::text)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let prefix = names.len() > 1;
+    let mut runs = Vec::new();
+    for host in &hosts {
+        runs.push(run(log, host, prefix));
+    }
+    log.limit("source prints averages per interval: no single I/O, no percentiles, no exact busy time");
+    place(log, runs);
+}
+
+fn run(log: &mut Log, host: &Json<'_>, prefix: bool) -> Run {
+    let name = host.get("nodename").and_then(Json::text).unwrap_or_default();
+    if !name.is_empty() {
+        log.host = log.host.take().or_else(|| Some(name.to_owned()));
+    }
+    log.kernel = log.kernel.take().or_else(|| host.get("release").and_then(Json::text).map(str::to_owned));
+    let reports = host.get("statistics").map(Json::items).unwrap_or_default();
+    let stamps = reports.iter().filter_map(|r| r.get("timestamp").and_then(Json::text));
+    let dates = stamps.chain(host.get("date").and_then(Json::text));
+    let order = if dates.into_iter().any(day_must_be_first) { DateOrder::DayFirst } else { DateOrder::MonthFirst };
+    let date_unix_ns = host.get("date").and_then(Json::text).and_then(|d| parse_banner_date(d, order));
+    let mut out = Run { reports: Vec::new(), date_unix_ns };
+    for (i, r) in reports.iter().enumerate() {
+        let stamp = r.get("timestamp").and_then(Json::text).and_then(|t| parse_stamp(t, order));
+        // With -y iostat leaves an empty line in place of the first report, which JSON readers cannot see: what is
+        // first is since boot unless its totals say that it spans a moment only.
+        let mut report = Report { stamp, since_boot: i == 0, cpu: r.get("avg-cpu").map(cpu), ..Report::default() };
+        for disk in r.get("disk").map(Json::items).unwrap_or_default() {
+            report.rows.extend(row(log, disk, if prefix { name } else { "" }));
+        }
+        let short = report.rows.iter().filter_map(Row::seconds).any(|s| s < 3600.0);
+        report.since_boot &= !short && reports.len() > 1;
+        out.reports.push(report);
+    }
+    out
+}
+
+fn cpu(c: &Json<'_>) -> CpuShares {
+    let f = |key| c.get(key).and_then(Json::number);
+    CpuShares {
+        user: f("user"),
+        nice: f("nice"),
+        system: f("system"),
+        iowait: f("iowait"),
+        steal: f("steal"),
+        idle: f("idle"),
+        ..CpuShares::default()
+    }
+}
+
+fn row(log: &mut Log, disk: &Json<'_>, host: &str) -> Option<Row> {
+    let name = disk.get("disk_device").and_then(Json::text)?;
+    let full = if host.is_empty() { name.to_owned() } else { format!("{host}/{name}") };
+    let mut row = Row::new(log.devices.by_name(full.as_bytes()));
+    for (key, v) in disk.entries() {
+        let column = column(key);
+        if let (Some(v), true) = (v.number(), column != Column::Skip) {
+            row.put(column, (v, None));
+        }
+    }
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::log::{ImportOptions, parse_bytes};
+    use super::super::recognise::Kind;
+    use std::path::Path;
+
+    fn fixture(name: &str) -> Vec<u8> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name);
+        std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    #[test]
+    fn extended_reports_of_a_real_run() {
+        let got = parse_bytes(Kind::IostatJson, Path::new("x"), &fixture("iostat-x.json"), ImportOptions::default())
+            .expect("imports");
+        assert_eq!(got.rates.len(), 2, "three reports, the first since boot");
+        let r = &got.rates[0];
+        assert_eq!(r.classes[0].ios_per_s, Some(300.0));
+        assert_eq!(r.classes[1].bytes_per_s, Some(520.0 * 1024.0));
+        assert_eq!(r.classes[2].mean_us, None, "no discards, so no mean of them");
+        assert_eq!(r.interval_ns(), 1_000_000_000);
+        assert_eq!(got.cpu[0].nice, Some(4.57));
+        assert_eq!(got.damage.count, 0);
+    }
+
+    #[test]
+    fn an_interrupted_document_gives_its_whole_reports() {
+        let got = parse_bytes(Kind::IostatJson, Path::new("x"), &fixture("iostat-cut.json"), ImportOptions::default())
+            .expect("imports");
+        assert!(got.rates.len() >= 2);
+        assert_eq!(got.damage.count, 1);
+        let strict = ImportOptions { strict: true, ..ImportOptions::default() };
+        let e = parse_bytes(Kind::IostatJson, Path::new("x.json"), &fixture("iostat-cut.json"), strict)
+            .expect_err("is damaged");
+        assert!(e.to_string().contains("x.json: line "), "{e}");
+    }
+
+    #[test]
+    fn basic_totals_tell_that_the_first_report_is_none_since_boot() {
+        let got =
+            parse_bytes(Kind::IostatJson, Path::new("x"), &fixture("iostat-basic.json"), ImportOptions::default())
+                .expect("imports");
+        assert_eq!(got.rates.len(), 3, "iostat -y printed three");
+        assert_eq!(got.rates[2].to_ns, 3_000_000_000);
+    }
+}

@@ -1,0 +1,199 @@
+#![allow(clippy::unwrap_used)]
+use super::super::log::{ImportOptions, Imported, import_files, parse_bytes};
+use super::super::recognise::{Kind, recognise};
+use iolens_core::model::Class;
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+const KIB: f64 = 1024.0;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name)
+}
+
+fn import(text: &str) -> Imported {
+    assert_eq!(recognise(text.as_bytes()), Some(Kind::IostatText));
+    parse_bytes(Kind::IostatText, Path::new("i.txt"), text.as_bytes(), ImportOptions::default()).unwrap()
+}
+
+/// Every option set was captured in the same seconds from a disk that fio drove at a fixed rate.
+#[test]
+fn twelve_and_more_option_sets_of_one_run_agree() {
+    // (file, reports without the one since boot, knows classes, knows bytes exactly)
+    for (name, reports) in [
+        ("iostat-x.txt", 3),
+        ("iostat-xt.txt", 3),
+        ("iostat-dxy.txt", 4),
+        ("iostat-basic-c-d.txt", 2),
+        ("iostat-k.txt", 2),
+        ("iostat-m.txt", 2),
+        ("iostat-xm.txt", 2),
+        ("iostat-human.txt", 3),
+        ("iostat-human-x.txt", 3),
+        ("iostat-short.txt", 2),
+        ("iostat-short-basic.txt", 3),
+        ("iostat-z.txt", 3),
+        ("iostat-p.txt", 3),
+        ("iostat-iso.txt", 3),
+        ("iostat-blk.txt", 3),
+        ("iostat-cut.txt", 3),
+    ] {
+        let got = import_files(&[fixture(name)], ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
+        let dev = got.meta.devices.iter().find(|d| d.name.starts_with("loop")).unwrap_or_else(|| panic!("{name}")).id;
+        let rows: Vec<_> = got.rates.iter().filter(|r| r.dev == dev).collect();
+        assert_eq!(rows.len(), reports, "{name}");
+        assert_eq!(got.meta.kernel.as_deref(), Some("6.18.44-fc-v657"), "{name}");
+        for r in rows {
+            assert_eq!(r.interval_ns(), 1_000_000_000, "{name}");
+            let tps = r.all.ios_per_s.or_else(|| Some(r.classes[0].ios_per_s? + r.classes[1].ios_per_s?)).unwrap();
+            assert!((tps - 430.0).abs() <= 8.0, "{name}: {tps} I/O/s");
+            let bytes = r.all.bytes_per_s.or_else(|| Some(r.classes[0].bytes_per_s? + r.classes[1].bytes_per_s?));
+            let kib = bytes.unwrap() / KIB;
+            assert!((kib - 1720.0).abs() <= 40.0, "{name}: {kib} KiB/s (two decimals of MB or one of M are coarse)");
+            if let Some(us) = r.classes[Class::Read as usize].mean_us {
+                assert!((100.0..2000.0).contains(&us), "{name}: {us} us");
+            }
+        }
+    }
+}
+
+#[test]
+fn processors_shares_are_kept_apart() {
+    let got = import_files(&[fixture("iostat-human.txt")], ImportOptions::default()).unwrap();
+    assert_eq!(got.cpu.len(), 3);
+    assert_eq!((got.cpu[1].nice, got.cpu[1].idle), (Some(29.1), Some(51.8)));
+}
+
+#[test]
+fn the_columns_of_sysstat_9_and_10() {
+    let got = import(
+        "Linux 2.6.32 (db1) \t06/02/2016 \t_x86_64_\t(8 CPU)\n\n\
+         Time: 04:20:00 PM\n\
+         Device:         rrqm/s   wrqm/s     r/s     w/s   rsec/s   wsec/s avgrq-sz avgqu-sz   await  svctm  %util\n\
+         vdb               1.00     2.00   10.00    5.00    80.00    40.00     8.00     0.20   12.34   1.50   2.25\n\n\
+         Time: 04:20:02 PM\n\
+         Device:         rrqm/s   wrqm/s     r/s     w/s   rsec/s   wsec/s avgrq-sz avgqu-sz   await  svctm  %util\n\
+         vdb               0.00     0.00  179.00    0.00  1432.00     0.00     8.00     1.00    5.59   5.58  99.80\n\
+         dm-0              0.00     0.00    0.00    0.00     0.00     0.00     0.00     0.00    0.00   0.00   0.00\n\n\
+         Time: 04:20:04 PM\n\
+         Device:         rrqm/s   wrqm/s     r/s     w/s   rsec/s   wsec/s avgrq-sz avgqu-sz   await  svctm  %util\n\
+         vdb               0.00     0.00  165.00    0.00  1320.00     0.00     8.00     0.99    6.02   6.02  99.40\n",
+    );
+    assert_eq!(got.rates.len(), 3, "the report since boot is left out");
+    let r = &got.rates[0];
+    assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
+    assert_eq!((r.all.mean_us, r.classes[0].mean_us), (Some(5590.0), None), "await does not tell reads from writes");
+    assert_eq!((r.in_flight, r.service_us, r.util_percent), (Some(1.0), Some(5580.0), Some(99.8)));
+    assert_eq!(r.classes[0].ios(r.interval_ns()), Some(358));
+    assert_eq!(r.classes[Class::Discard as usize].ios_per_s, None, "sysstat 9 knows no discards");
+    assert_eq!(got.meta.start_unix_ns, 1_464_884_400 * 1_000_000_000, "16:20:00 on the banner's day");
+}
+
+#[test]
+fn published_rows_without_banner_are_rows() {
+    let got = import(
+        "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util\n\
+         vdb               0.00     0.00  179.00    0.00   716.00     0.00     8.00     1.00    5.59    5.59    0.00   5.58  99.80\n",
+    );
+    let r = &got.rates[0];
+    assert_eq!((r.classes[0].mean_us, r.classes[1].mean_us), (Some(5590.0), None));
+    assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
+}
+
+#[test]
+fn commas_damage_and_a_cut_end() {
+    let text = "Linux 6.1.0 (h) \t21.11.2026 \t_x86_64_\t(2 CPU)\n\n\n\
+        21.11.2026 09:20:01\nDevice             tps    kB_read/s    kB_wrtn/s    kB_dscd/s    kB_read    kB_wrtn    kB_dscd\n\
+        sda              12,50       100,00         0,00         0,00        200          0          0\n\
+        sdb              12,50       what           0,00         0,00        200          0          0\n\n\
+        21.11.2026 09:20:03\nDevice             tps    kB_read/s    kB_wrtn/s    kB_dscd/s    kB_read    kB_wrtn    kB_dscd\n\
+        sda              13,50       110,00         0,00         0,00        220          0          0\n\
+        sdb              13,50       11";
+    let got = import(text);
+    assert_eq!(got.rates.len(), 2);
+    assert_eq!(got.rates[0].all.ios_per_s, Some(12.5));
+    assert_eq!(got.rates[0].interval_ns(), 2_000_000_000);
+    assert_eq!(got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(), [7, 12]);
+    let strict = ImportOptions { strict: true, ..ImportOptions::default() };
+    let e = parse_bytes(Kind::IostatText, Path::new("i.txt"), text.as_bytes(), strict).unwrap_err().to_string();
+    assert!(e.starts_with("i.txt: line 7: "), "{e}");
+}
+
+#[test]
+fn hosts_in_one_file_are_kept_apart() {
+    let one = |host: &str, v: u32| {
+        format!(
+            "Linux 6.1.0 ({host}) \t2026-11-21 \t_x86_64_\t(2 CPU)\n\n\n2026-11-21T09:20:01+0000\n\
+             Device             tps    kB_read/s    kB_wrtn/s    kB_read    kB_wrtn\nsda  {v}.00  1.00  0.00  1 0\n\n"
+        )
+    };
+    let got = import(&(one("a", 1) + &one("b", 2)));
+    let names: Vec<_> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
+    assert_eq!(names, ["a/sda", "b/sda"]);
+    assert_eq!(got.rates.len(), 2);
+}
+
+#[test]
+fn a_name_too_long_for_its_line_and_groups() {
+    let got = import(
+        "Device:            tps   Blk_read/s   Blk_wrtn/s   Blk_read   Blk_wrtn\n\
+         mpath-very-long-name-of-a-volume\n\
+         \x20                 1.00         8.00         0.00          8          0\n\
+         \x20disks           2.00        16.00         0.00         16          0\n",
+    );
+    let names: Vec<_> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
+    assert_eq!(names, ["mpath-very-long-name-of-a-volume", "disks"]);
+    assert_eq!(got.rates[0].classes[0].bytes_per_s, Some(4096.0));
+}
+
+#[test]
+fn solaris_and_illumos() {
+    let text = "                    extended device statistics              \n\
+        device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b \n\
+        sd40      0.0    1.5    0.0   29.1  0.0  0.0    0.2   0   0 \n\
+        sd41     12.3    0.0 1735.2    0.0  0.0  0.1    7.0   0   9 \n\
+                    extended device statistics              \n\
+        device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b \n\
+        sd41     24.6    0.0 1735.2    0.0  0.5  0.1    7.0   0   9 \n\
+            r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n\
+            1.0    2.0    3.0    4.0  0.5  0.5    1.0    7.0   0   9 c0t0d0\n";
+    assert_eq!(recognise(text.as_bytes()), Some(Kind::SolarisIostat));
+    let options = ImportOptions { interval_ns: Some(15_000_000_000), ..ImportOptions::default() };
+    let got = parse_bytes(Kind::SolarisIostat, Path::new("s"), text.as_bytes(), options).unwrap();
+    assert_eq!(got.damage.count, 0, "{:?}", got.damage);
+    let sd41: Vec<_> = got.rates.iter().filter(|r| r.dev == got.meta.devices[1].id).collect();
+    assert_eq!((sd41[0].to_ns, sd41[1].to_ns), (15_000_000_000, 30_000_000_000));
+    assert_eq!((sd41[0].all.mean_us, sd41[0].util_percent), (Some(7000.0), Some(9.0)));
+    let zone = got.rates.last().unwrap();
+    assert_eq!((zone.all.mean_us, zone.in_flight), (Some(8000.0), Some(1.0)), "waiting and service add up");
+}
+
+proptest! {
+    #[test]
+    fn hostile_text_never_panics(s in "(Device|avg-cpu:|Linux| |\n|r/s|tps|%util|[0-9,.:/kM%-]|\\PC){0,120}") {
+        let _ = parse_bytes(Kind::IostatText, Path::new("i"), s.as_bytes(), ImportOptions::default());
+        let _ = parse_bytes(Kind::SolarisIostat, Path::new("i"), s.as_bytes(), ImportOptions::default());
+        let _ = recognise(s.as_bytes());
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic_in_any_format(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in any::<usize>()) {
+        let samples: [&[u8]; 4] = [
+            b"TIME(s) COMM PID DISK T SECTOR BYTES QUE(ms) LAT(ms)\n0.1 a b 1 sda R 1 2 0.1 0.2\n",
+            b"time r/s Kr/s us/r w/s Kw/s us/w\n1 2 3 4 5 6 7\n",
+            b" a 1 [0] 1.5: block:block_rq_issue: 8,0 R 4 () 1 + 8 [a]\n",
+            b"1, 2, 0, 4096, 0\n",
+        ];
+        for kind in Kind::ALL {
+            let _ = parse_bytes(kind, Path::new("x_lat.1.log"), &bytes, ImportOptions::default());
+            for s in samples {
+                let mut s = s.to_vec();
+                for (i, b) in bytes.iter().take(4).enumerate() {
+                    let n = s.len();
+                    s[at.wrapping_add(i * 7) % n] = *b;
+                }
+                let _ = parse_bytes(kind, Path::new("x_lat.1.log"), &s, ImportOptions::default());
+            }
+        }
+    }
+}

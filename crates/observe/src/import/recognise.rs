@@ -1,0 +1,107 @@
+//! Which tool wrote this? Told from the content alone.
+
+use super::text::{Lines, words};
+
+/// A format that can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Text of sysstat's `iostat`, any version and options.
+    IostatText,
+    /// `iostat -o JSON`.
+    IostatJson,
+    /// Text of the `iostat -x` of Solaris and illumos.
+    SolarisIostat,
+    /// Rows of `time r/s Kr/s us/r w/s Kw/s us/w`.
+    RateTable,
+    /// fio's JSON or JSON+.
+    FioJson,
+    /// fio's bandwidth, latency or IOPS log.
+    FioLog,
+    /// Binary files of blktrace, version 7.
+    Blktrace,
+    /// biosnoop of bcc or libbpf-tools.
+    Biosnoop,
+    /// `perf script` (or the kernel's trace file) with block events.
+    BlockEvents,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 9] = [
+        Kind::IostatText,
+        Kind::IostatJson,
+        Kind::SolarisIostat,
+        Kind::RateTable,
+        Kind::FioJson,
+        Kind::FioLog,
+        Kind::Blktrace,
+        Kind::Biosnoop,
+        Kind::BlockEvents,
+    ];
+
+    /// The word after `import:` in the recording's source.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::IostatText | Kind::IostatJson => "iostat",
+            Kind::SolarisIostat => "solaris-iostat",
+            Kind::RateTable => "rate-table",
+            Kind::FioJson => "fio",
+            Kind::FioLog => "fio-log",
+            Kind::Blktrace => "blktrace",
+            Kind::Biosnoop => "biosnoop",
+            Kind::BlockEvents => "perf-script",
+        }
+    }
+}
+
+/// How many bytes are looked at: beyond messages and blank lines in front, a format shows itself early.
+const LOOK: usize = 64 * 1024;
+
+/// The format of `bytes`; `None` if it is none of them.
+pub fn recognise(bytes: &[u8]) -> Option<Kind> {
+    let head = &bytes[..bytes.len().min(LOOK)];
+    if super::blktrace::has_magic(head) {
+        return Some(Kind::Blktrace);
+    }
+    for line in Lines::new(head) {
+        if let Some(kind) = of_line(line.bytes) {
+            return Some(kind);
+        }
+    }
+    json_kind(head)
+}
+
+fn of_line(line: &[u8]) -> Option<Kind> {
+    if super::rate_table::is_heading(line) {
+        return Some(Kind::RateTable);
+    }
+    let first: Vec<&[u8]> = words(line).take(8).collect();
+    match first.first()? {
+        w if w.starts_with(b"TIME(") && contains(line, b"LAT(ms)") => return Some(Kind::Biosnoop),
+        &b"Device" | &b"Device:" | &b"avg-cpu:" => return Some(Kind::IostatText),
+        &b"device" if contains(line, b"r/s") || contains(line, b"r/i") => return Some(Kind::SolarisIostat),
+        _ => {}
+    }
+    if words(line).next_back() == Some(b"device") && contains(line, b"actv") {
+        return Some(Kind::SolarisIostat);
+    }
+    if words(line).next_back() == Some(b"Device") && (contains(line, b"/s ") || contains(line, b"tps")) {
+        return Some(Kind::IostatText);
+    }
+    if super::block_events::looks_like_event(line) {
+        return Some(Kind::BlockEvents);
+    }
+    super::fio_log::looks_like_row(line).then_some(Kind::FioLog)
+}
+
+fn json_kind(head: &[u8]) -> Option<Kind> {
+    if contains(head, b"\"sysstat\"") || contains(head, b"\"statistics\"") || contains(head, b"\"disk_device\"") {
+        return Some(Kind::IostatJson);
+    }
+    let fio = contains(head, b"\"fio version\"") || contains(head, b"\"jobs\"") || contains(head, b"\"client_stats\"");
+    fio.then_some(Kind::FioJson)
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|w| w == needle)
+}

@@ -1,0 +1,164 @@
+//! Lines and numbers as other tools print them.
+
+/// Lines of a text with their numbers from 1; line ends are `\n` or `\r\n`.
+#[derive(Debug, Clone)]
+pub struct Lines<'a> {
+    rest: &'a [u8],
+    number: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// All lines of `bytes`.
+    pub fn new(bytes: &'a [u8]) -> Lines<'a> {
+        // A byte order mark is what some editors leave in front.
+        Lines { rest: bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes), number: 0 }
+    }
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        self.number += 1;
+        let (line, rest, complete) = match self.rest.iter().position(|b| *b == b'\n') {
+            Some(i) => (&self.rest[..i], &self.rest[i + 1..], true),
+            None => (self.rest, &[][..], false),
+        };
+        self.rest = rest;
+        Some(Line { number: self.number, bytes: line.strip_suffix(b"\r").unwrap_or(line), complete })
+    }
+}
+
+/// One line.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    /// Counted from 1.
+    pub number: u64,
+    /// Without its end.
+    pub bytes: &'a [u8],
+    /// Whether the line end is there; a log that was cut lacks the last one.
+    pub complete: bool,
+}
+
+/// Words between blanks and tabs.
+pub fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    line.split(|b| *b == b' ' || *b == b'\t').filter(|w| !w.is_empty())
+}
+
+/// A number with a decimal point or comma. No exponents, no signs but `-`: nothing that tables never print.
+pub fn number(word: &[u8]) -> Option<f64> {
+    let (negative, digits) = match word.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, word),
+    };
+    let mut mantissa: u64 = 0;
+    let mut decimals: i32 = -1;
+    let mut seen = 0;
+    for b in digits {
+        match b {
+            b'0'..=b'9' => {
+                seen += 1;
+                // 2^53 is where doubles stop being exact; longer numbers go the slow way.
+                if mantissa > (1 << 53) / 10 - 1 {
+                    return slow_number(word);
+                }
+                mantissa = mantissa * 10 + u64::from(b - b'0');
+                if decimals >= 0 {
+                    decimals += 1;
+                }
+            }
+            b'.' | b',' if decimals < 0 => decimals = 0,
+            _ => return None,
+        }
+    }
+    if seen == 0 {
+        return None;
+    }
+    // Exact: both sides are integers below 2^53 and powers of ten up to 10^22 are exact, so one rounding happens.
+    let value = if decimals > 0 { mantissa as f64 / 10f64.powi(decimals.min(22)) } else { mantissa as f64 };
+    Some(if negative { -value } else { value })
+}
+
+fn slow_number(word: &[u8]) -> Option<f64> {
+    if word.len() > 64 {
+        return None;
+    }
+    let text = std::str::from_utf8(word).ok()?.replace(',', ".");
+    text.parse::<f64>().ok().filter(|v| v.is_finite())
+}
+
+/// A whole number without sign.
+pub fn integer(word: &[u8]) -> Option<u64> {
+    if word.is_empty() || word.len() > 20 {
+        return None;
+    }
+    word.iter().try_fold(0u64, |acc, b| match b {
+        b'0'..=b'9' => acc.checked_mul(10)?.checked_add(u64::from(b - b'0')),
+        _ => None,
+    })
+}
+
+/// Seconds with decimals as nanoseconds, without going through a double: `12345.678901` keeps every digit.
+pub fn seconds_ns(word: &[u8]) -> Option<i64> {
+    let (negative, word) = match word.strip_prefix(b"-") {
+        Some(rest) => (true, rest),
+        None => (false, word),
+    };
+    let dot = word.iter().position(|b| *b == b'.' || *b == b',').unwrap_or(word.len());
+    let whole = i64::try_from(integer(&word[..dot])?).ok()?;
+    let fraction = word.get(dot + 1..).unwrap_or_default();
+    let mut nanos = 0i64;
+    for i in 0..9 {
+        let digit = match fraction.get(i) {
+            Some(b @ b'0'..=b'9') => i64::from(b - b'0'),
+            Some(_) => return None,
+            None => 0,
+        };
+        nanos = nanos * 10 + digit;
+    }
+    let ns = whole.checked_mul(1_000_000_000)?.checked_add(nanos)?;
+    Some(if negative { -ns } else { ns })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_with_point_or_comma() {
+        assert_eq!(number(b"179.00"), Some(179.0));
+        assert_eq!(number(b"0,25"), Some(0.25));
+        assert_eq!(number(b"-1.5"), Some(-1.5));
+        assert_eq!(number(b"591810846124785152.00"), Some(591810846124785152.0));
+        for bad in [&b""[..], b"-", b".", b"1.2.3", b"nan", b"inf", b"1e5", b"0x1", b"12abc"] {
+            assert_eq!(number(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn seconds_keep_nanoseconds() {
+        assert_eq!(seconds_ns(b"12345.678901"), Some(12_345_678_901_000));
+        assert_eq!(seconds_ns(b"1.123456789"), Some(1_123_456_789));
+        assert_eq!(seconds_ns(b"99999999999999"), None);
+        assert_eq!(seconds_ns(b"1.x"), None);
+    }
+
+    #[test]
+    fn lines_count_and_tell_a_missing_end() {
+        let l: Vec<_> = Lines::new(b"\xef\xbb\xbfa\r\n\nb").map(|l| (l.number, l.bytes.to_vec(), l.complete)).collect();
+        assert_eq!(l, [(1, b"a".to_vec(), true), (2, vec![], true), (3, b"b".to_vec(), false)]);
+    }
+
+    proptest! {
+        #[test]
+        fn printed_decimals_parse_to_the_nearest_double(x in 0.0f64..1e9, d in 0usize..7) {
+            let s = format!("{x:.d$}");
+            prop_assert_eq!(number(s.as_bytes()).unwrap(), s.parse::<f64>().unwrap());
+        }
+    }
+}

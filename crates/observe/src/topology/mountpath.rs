@@ -1,0 +1,285 @@
+//! Path -> mount -> file system -> disks (A22).
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use iolens_core::model::DevId;
+
+use super::mounts::{Mount, MountTable, canonical_under, join_under, split_protected};
+use super::stack::{Disk, Layer, MAX_DEPTH, Walk, disks};
+
+/// What a path stands on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountPath {
+    /// The path as it was asked for.
+    pub path: PathBuf,
+    /// The mount it lies on; `None` if the path is itself a block device.
+    pub mount: Option<Mount>,
+    /// The block devices right under the file system, each with all that lies under it.
+    pub layers: Vec<Layer>,
+    /// The disks at the bottom, each once, by name.
+    pub disks: Vec<Disk>,
+    /// Why there is no disk, in a sentence; `None` if there is one.
+    pub no_disk: Option<String>,
+}
+
+/// Resolves paths of the machine under one root.
+#[derive(Debug, Clone)]
+pub struct Resolver {
+    root: PathBuf,
+    mounts: MountTable,
+}
+
+impl Resolver {
+    /// Reads the mount table under `root` (`/` for the live machine).
+    ///
+    /// # Errors
+    /// The mount table cannot be read.
+    pub fn read(root: &Path) -> io::Result<Resolver> {
+        Ok(Resolver { root: root.to_owned(), mounts: MountTable::read(root)? })
+    }
+
+    /// Reads the mount table again and tells whether it has changed.
+    ///
+    /// # Errors
+    /// The mount table cannot be read.
+    pub fn refresh(&mut self) -> io::Result<bool> {
+        let mounts = MountTable::read(&self.root)?;
+        let changed = mounts != self.mounts;
+        self.mounts = mounts;
+        Ok(changed)
+    }
+
+    /// What `path` (a file, a directory, or a block device's node) stands on.
+    ///
+    /// # Errors
+    /// The path does not exist or may not be looked at.
+    pub fn resolve(&self, path: &Path) -> io::Result<MountPath> {
+        let canonical = canonical_under(&self.root, path)?;
+        let real = join_under(&self.root, &canonical);
+        let meta = fs::metadata(&real)?;
+        if meta.file_type().is_block_device() {
+            let id = DevId::new(rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+            let layers: Vec<Layer> = self.device(id, 0).into_iter().collect();
+            return Ok(self.finish(path, None, layers, format!("sysfs has no block device {id}")));
+        }
+        let mount = self.mount_of(&canonical, &real);
+        Ok(match mount {
+            Some(mount) => self.of_mount(path, mount),
+            None => self.finish(path, None, Vec::new(), "the mount table does not say what it lies on".into()),
+        })
+    }
+
+    /// Every mounted file system that has disks under it, at the point where most of it is seen. By mount point.
+    pub fn local(&self) -> Vec<MountPath> {
+        let mut seen = HashSet::new();
+        let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().collect();
+        // A bind mount shows a part of what is mounted in full elsewhere.
+        mounts.sort_by_key(|m| (m.root.components().count(), m.point.components().count(), m.point.clone()));
+        let mut out: Vec<MountPath> = mounts
+            .into_iter()
+            .filter(|m| self.mounts.of_path(&m.point).is_some_and(|top| top.id == m.id))
+            .filter(|m| seen.insert(m.dev))
+            .map(|m| self.of_mount(&m.point, m))
+            .filter(|p| !p.disks.is_empty())
+            .collect();
+        out.sort_by(|a, b| a.path.cmp(&b.path));
+        out
+    }
+
+    fn mount_of(&self, canonical: &Path, real: &Path) -> Option<&Mount> {
+        let exact =
+            if self.root == Path::new("/") { mount_id(real).and_then(|id| self.mounts.by_id(id)) } else { None };
+        exact.or_else(|| self.mounts.of_path(canonical))
+    }
+
+    fn of_mount(&self, path: &Path, mount: &Mount) -> MountPath {
+        let layers = self.layers(mount, 0);
+        self.finish(path, Some(mount.clone()), layers, why_none(mount))
+    }
+
+    fn finish(&self, path: &Path, mount: Option<Mount>, layers: Vec<Layer>, why_none: String) -> MountPath {
+        let disks = disks(&self.root, &layers);
+        let no_disk = disks.is_empty().then_some(why_none);
+        MountPath { path: path.to_owned(), mount, layers, disks, no_disk }
+    }
+
+    fn device(&self, id: DevId, depth: usize) -> Option<Layer> {
+        self.walk(&|file, depth| self.backing(file, depth)).device(id, depth)
+    }
+
+    fn walk<'a>(&'a self, backing: super::stack::BackingFile<'a>) -> Walk<'a> {
+        Walk { root: &self.root, backing }
+    }
+
+    fn backing(&self, file: &Path, depth: usize) -> Vec<Layer> {
+        // A deleted backing file still lies where its directory was.
+        let at = canonical_under(&self.root, file).unwrap_or_else(|_| file.to_owned());
+        self.mounts.of_path(&at).map(|m| self.layers(m, depth)).unwrap_or_default()
+    }
+
+    /// The devices right under a file system.
+    fn layers(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
+        if depth >= MAX_DEPTH {
+            return Vec::new();
+        }
+        if mount.dev.major() != 0 {
+            return self.device(mount.dev, depth).into_iter().collect();
+        }
+        match mount.fs_type.as_str() {
+            "overlay" => self.overlay(mount, depth),
+            "btrfs" => self.btrfs(mount, depth).unwrap_or_else(|| self.by_source(mount, depth)),
+            "zfs" => self.zfs(mount, depth),
+            _ => self.by_source(mount, depth),
+        }
+    }
+
+    /// The upper and all lower directories, each with the disks of its own file system.
+    fn overlay(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
+        let mut directories = Vec::new();
+        for option in overlay_options(&mount.super_options) {
+            let (key, value) = option;
+            match key {
+                "upperdir" | "lowerdir+" | "datadir+" => directories.push(value),
+                "lowerdir" => directories.extend(split_protected(&value, b':')),
+                _ => {}
+            }
+        }
+        let mut seen = HashSet::new();
+        directories
+            .iter()
+            .filter(|d| !d.is_empty())
+            .filter_map(|d| canonical_under(&self.root, Path::new(d)).ok())
+            .filter_map(|d| self.mounts.of_path(&d))
+            .filter(|m| m.id != mount.id && seen.insert(m.dev))
+            .flat_map(|m| self.layers(m, depth + 1))
+            .collect()
+    }
+
+    /// All members of the file system, from `/sys/fs/btrfs/UUID/devices`.
+    fn btrfs(&self, mount: &Mount, depth: usize) -> Option<Vec<Layer>> {
+        let base = self.root.join("sys/fs/btrfs");
+        let member = self.kernel_name(&mount.source)?;
+        let devices = super::devices::sorted_names(&base)
+            .into_iter()
+            .map(|uuid| base.join(uuid).join("devices"))
+            .find(|dir| fs::symlink_metadata(dir.join(&member)).is_ok())?;
+        let backing = |file: &Path, depth: usize| self.backing(file, depth);
+        let walk = self.walk(&backing);
+        Some(
+            super::devices::sorted_names(&devices)
+                .iter()
+                .filter_map(|name| walk.directory(&devices.join(name), depth))
+                .collect(),
+        )
+    }
+
+    /// The members of the pool: zfs says nothing in sysfs, but udev wrote down each member's label.
+    fn zfs(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
+        let source = mount.source.to_string_lossy();
+        let pool = source.split('/').next().unwrap_or_default();
+        let data = self.root.join("run/udev/data");
+        let is_member = |name: &String| {
+            let text = fs::read_to_string(data.join(name)).unwrap_or_default();
+            let says = |key: &str, value: &str| text.lines().any(|l| l.strip_prefix(key) == Some(value));
+            says("E:ID_FS_TYPE=", "zfs_member") && says("E:ID_FS_LABEL=", pool)
+        };
+        let mut layers: Vec<Layer> = super::devices::sorted_names(&data)
+            .into_iter()
+            .filter(|n| n.starts_with('b') && is_member(n))
+            .filter_map(|n| parse_id(n.strip_prefix('b')?))
+            .filter_map(|id| self.device(id, depth))
+            .collect();
+        // udev labels the whole disk and its partition alike: the partition is the member.
+        let under: HashSet<Option<DevId>> = layers.iter().flat_map(|l| l.below.iter().map(|b| b.id)).collect();
+        layers.retain(|l| !under.contains(&l.id));
+        layers
+    }
+
+    /// A file system without a device number of its own that was mounted from devices (bcachefs: `/dev/a:/dev/b`).
+    fn by_source(&self, mount: &Mount, depth: usize) -> Vec<Layer> {
+        if !mount.source.as_bytes().starts_with(b"/dev/") {
+            return Vec::new();
+        }
+        let backing = |file: &Path, depth: usize| self.backing(file, depth);
+        let walk = self.walk(&backing);
+        mount
+            .source
+            .as_bytes()
+            .split(|b| *b == b':')
+            .filter_map(|s| self.kernel_name(OsStr::from_bytes(s)))
+            .filter_map(|n| walk.named(&n, depth))
+            .collect()
+    }
+
+    /// The kernel's name of a node under `/dev`: its own, that of the link's target, or that of the dm device.
+    fn kernel_name(&self, source: &OsStr) -> Option<String> {
+        let path = canonical_under(&self.root, Path::new(source)).unwrap_or_else(|_| PathBuf::from(source));
+        let name = path.file_name()?.to_str()?;
+        if path.parent() != Some(Path::new("/dev/mapper")) {
+            return Some(name.to_owned());
+        }
+        let block = self.root.join("sys/block");
+        super::devices::sorted_names(&block)
+            .into_iter()
+            .find(|d| super::devices::text(&block.join(d).join("dm/name")).as_deref() == Some(name))
+    }
+}
+
+/// The kernel's id of the mount on which an existing path lies (statx, Linux 5.8).
+fn mount_id(path: &Path) -> Option<u64> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let st = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    (st.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(st.stx_mnt_id)
+}
+
+fn parse_id(text: &str) -> Option<DevId> {
+    let (major, minor) = text.split_once(':')?;
+    Some(DevId::new(major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// `key=value` options; a comma in a directory's name is protected by a backslash.
+fn overlay_options(options: &OsStr) -> impl Iterator<Item = (&str, std::ffi::OsString)> {
+    // Backslashes before colons must survive until the list of lower directories is split, so only commas are undone.
+    let mut out: Vec<Vec<u8>> = vec![Vec::new()];
+    let bytes = options.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        let last = out.len() - 1;
+        match (bytes[i], bytes.get(i + 1)) {
+            (b'\\', Some(b',')) => {
+                out[last].push(b',');
+                i += 1;
+            }
+            (b',', _) => out.push(Vec::new()),
+            (b, _) => out[last].push(b),
+        }
+        i += 1;
+    }
+    const KEYS: [&str; 4] = ["upperdir", "lowerdir", "lowerdir+", "datadir+"];
+    out.into_iter().filter_map(|option| {
+        let at = option.iter().position(|b| *b == b'=')?;
+        let key = KEYS.into_iter().find(|k| k.as_bytes() == &option[..at])?;
+        Some((key, OsStr::from_bytes(&option[at + 1..]).to_owned()))
+    })
+}
+
+fn why_none(mount: &Mount) -> String {
+    let kind = &mount.fs_type;
+    match kind.as_str() {
+        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "virtiofs" | "afs" | "glusterfs" | "fuse.sshfs" => {
+            format!("{kind} is a network file system: its disks are another machine's")
+        }
+        "overlay" => "overlay: none of its layers lies on a block device that can be seen from here".to_owned(),
+        "zfs" => "zfs: no member of the pool is known to udev here (/run/udev/data)".to_owned(),
+        "btrfs" => "btrfs: its members are not under /sys/fs/btrfs here".to_owned(),
+        k if k.starts_with("fuse") => format!("{kind} is served by a process, not by a block device"),
+        _ if mount.dev.major() == 0 => format!("{kind} has no block device under it"),
+        _ => format!("its device {} is not in sysfs (removed?)", mount.dev),
+    }
+}

@@ -1,0 +1,127 @@
+//! Loading the kernel half of the files tracer.
+
+use std::fs;
+
+use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
+
+use super::super::{
+    error::{TraceError, one_line, refused},
+    load::{BTF_PATH, Probe, has_tracepoint, program},
+};
+use super::{event::FILE_WAYS, syscalls, tracer::FilesFilter};
+
+/// The compiled kernel half; `bpf/build.sh` makes it from `bpf/files.bpf.c`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/files.bpf.o"));
+
+const fn probe(program: &'static str, tracepoint: &'static str) -> Probe {
+    Probe { program, tracepoint }
+}
+
+/// What cannot be done without, in attach order: who follows processes and closes comes before who opens.
+const NEEDED: [Probe; 7] = [
+    probe("process_fork", "sched_process_fork"),
+    probe("process_exec", "sched_process_exec"),
+    probe("process_exit", "sched_process_exit"),
+    probe("rename", "task_rename"),
+    probe("bio_submitted", "block_bio_queue"),
+    probe("leave", "sys_exit"),
+    probe("enter", "sys_enter"),
+];
+
+/// I/O without system calls.
+const IO_URING: [Probe; 2] =
+    [probe("uring_complete", "io_uring_complete"), probe("uring_submit", "io_uring_submit_req")];
+
+/// What the kernel half is told before it is loaded.
+pub(super) struct Config<'a> {
+    pub ring_bytes: u32,
+    pub open_files: u32,
+    pub filter: &'a FilesFilter,
+    /// Number and depth of the cgroup of the filter.
+    pub cgroup: (u64, u32),
+}
+
+/// The loaded kernel half.
+pub(super) struct Loaded {
+    pub bpf: Ebpf,
+    /// In the order in which they must be attached.
+    pub probes: Vec<Probe>,
+    /// What this kernel does not show, for people.
+    pub limits: Vec<String>,
+}
+
+const FILTER_PID: u32 = 1;
+const FILTER_COMM: u32 = 2;
+const FILTER_CGROUP: u32 = 4;
+const FILTER_TREE: u32 = 8;
+
+fn filter_mode(filter: &FilesFilter) -> u32 {
+    let bit = |on: bool, bit: u32| if on { bit } else { 0 };
+    bit(!filter.pids.is_empty(), FILTER_PID)
+        | bit(filter.comm.is_some(), FILTER_COMM)
+        | bit(filter.cgroup.is_some(), FILTER_CGROUP)
+        | bit(filter.children, FILTER_TREE)
+}
+
+/// Loads all programs that this kernel can take; none is attached yet.
+pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
+    let kernel = fs::read(BTF_PATH).map_err(|e| TraceError::NoBtf(e.to_string()))?;
+    for needed in NEEDED {
+        if !has_tracepoint(&kernel, needed.tracepoint) {
+            return Err(TraceError::NoTracepoint(needed.tracepoint));
+        }
+    }
+    let io_uring = IO_URING.iter().all(|p| has_tracepoint(&kernel, p.tracepoint));
+    drop(kernel);
+    let kinds = syscalls::kinds();
+    let mode = filter_mode(config.filter);
+    let comm = config.filter.comm.map_or([0; 16], |c| {
+        let mut bytes = [0; 16];
+        bytes[..c.as_bytes().len()].copy_from_slice(c.as_bytes());
+        bytes
+    });
+    let (cgroup, level) = config.cgroup;
+    let own = std::process::id();
+    let sets = (config.open_files / FILE_WAYS as u32).clamp(1 << 7, 1 << 17).next_power_of_two();
+    let shift = 64 - sets.trailing_zeros() as u8;
+    // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
+    let mut loader = EbpfLoader::new();
+    loader.btf(None);
+    let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
+    loader
+        .btf(Some(&btf))
+        .verifier_log_level(VerifierLogLevel::STATS)
+        .map_max_entries("file_events", config.ring_bytes)
+        .map_max_entries("requests", sets)
+        .override_global("kind_of", &kinds, true)
+        .override_global("filter_mode", &mode, true)
+        .override_global("filter_comm", &comm, true)
+        .override_global("filter_cgroup", &cgroup, true)
+        .override_global("filter_cgroup_level", &level, true)
+        .override_global("own_tgid", &own, true)
+        .override_global("set_shift", &shift, true);
+    let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the files tracer's maps", &e))?;
+    let mut limits = Vec::new();
+    let mut probes = Vec::new();
+    for p in NEEDED {
+        let loaded = program(&mut bpf, p)?.load(p.tracepoint, &btf);
+        loaded.map_err(|e| refused(format!("load the program {}", p.program), &e))?;
+        probes.push(p);
+    }
+    if io_uring && load_all(&mut bpf, &btf, &IO_URING)? {
+        probes.extend(IO_URING);
+    } else {
+        limits.push("I/O through io_uring is not seen: this kernel's tracepoints are older than Linux 6.10".to_owned());
+    }
+    Ok(Loaded { bpf, probes, limits })
+}
+
+/// Whether the kernel takes all of `probes`: the arguments of its tracepoints may be older than we know.
+fn load_all(bpf: &mut Ebpf, btf: &Btf, probes: &[Probe]) -> Result<bool, TraceError> {
+    for p in probes {
+        if program(bpf, *p)?.load(p.tracepoint, btf).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,14 @@
+//! The tracer of file-level requests: what programs do with files, from open to close.
+//!
+//! [`FilesTracer`] loads and attaches the kernel half (`bpf/files.bpf.c`), which sums up each request and hands over one
+//! event when it ends. As with the tracer of block I/Os nothing wakes the reader. `docs/files.md` says what is counted
+//! as what.
+
+mod event;
+mod load;
+mod mounts;
+mod names;
+mod syscalls;
+mod tracer;
+
+pub use tracer::{FilesFilter, FilesOptions, FilesStats, FilesTracer};

@@ -1,0 +1,90 @@
+//! Where file systems are mounted: turns a path inside a file system into one that people know.
+
+use std::collections::HashMap;
+
+/// Mounts by device number of their file system.
+#[derive(Debug, Default)]
+pub(super) struct Mounts(HashMap<u32, Vec<Mount>>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    /// Directory of the file system that is its root.
+    root: String,
+    /// Where it is to be seen.
+    point: String,
+}
+
+impl Mounts {
+    /// Takes the text of `/proc/PID/mountinfo` (proc(5)); lines that are none are left out.
+    pub fn parse(text: &str) -> Mounts {
+        let mut mounts = Mounts::default();
+        for line in text.lines() {
+            let mut words = line.split(' ').skip(2);
+            let (Some(dev), Some(root), Some(point)) = (words.next(), words.next(), words.next()) else { continue };
+            let number =
+                dev.split_once(':').and_then(|(a, b)| Some(a.parse::<u32>().ok()? << 20 | b.parse::<u32>().ok()?));
+            let Some(number) = number else { continue };
+            mounts.0.entry(number).or_default().push(Mount { root: unescape(root), point: unescape(point) });
+        }
+        mounts
+    }
+
+    /// Whether the file system is mounted at all, as far as this process sees.
+    pub fn knows(&self, fs_dev: u32) -> bool {
+        self.0.contains_key(&fs_dev)
+    }
+
+    /// The path under which `inside`, absolute within the file system, can be reached: by the mount with the deepest
+    /// root that holds it, of equals the first. As it is if there is none.
+    pub fn path(&self, fs_dev: u32, inside: &str) -> String {
+        let mut best: Option<(&Mount, &str)> = None;
+        for mount in self.0.get(&fs_dev).into_iter().flatten() {
+            let root = mount.root.trim_end_matches('/');
+            let rest = inside.strip_prefix(root).filter(|rest| rest.starts_with('/'));
+            if let Some(rest) = rest.filter(|_| best.is_none_or(|(b, _)| b.root.len() < mount.root.len())) {
+                best = Some((mount, rest));
+            }
+        }
+        best.map_or_else(|| inside.to_owned(), |(mount, rest)| format!("{}{rest}", mount.point.trim_end_matches('/')))
+    }
+}
+
+/// Undoes the octal escapes of mountinfo (space, tab, newline, backslash).
+fn unescape(word: &str) -> String {
+    let mut out = Vec::with_capacity(word.len());
+    let mut rest = word.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        match rest {
+            [b'\\', a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..] => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            _ => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "24 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
+                        30 24 0:26 / /mnt/with\\040space rw - tmpfs none rw\n\
+                        31 24 254:0 /var/lib/x /srv/x rw - ext4 /dev/vda rw\n\
+                        nonsense\n";
+
+    #[test]
+    fn the_deepest_root_wins_and_escapes_are_undone() {
+        let m = Mounts::parse(TEXT);
+        assert_eq!(m.path(254 << 20, "/etc/passwd"), "/etc/passwd");
+        assert_eq!(m.path(254 << 20, "/var/lib/x/file"), "/srv/x/file");
+        assert_eq!(m.path(254 << 20, "/var/lib/xy"), "/var/lib/xy");
+        assert_eq!(m.path(26, "/a"), "/mnt/with space/a");
+        assert_eq!(m.path(99, "/a"), "/a");
+        assert!(m.knows(26) && !m.knows(99));
+    }
+}

@@ -1,0 +1,301 @@
+//! [`FilesTracer`]: attach, poll, finish.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt as _,
+    },
+    path::{Path, PathBuf},
+};
+
+use aya::{
+    Ebpf,
+    maps::{Array, HashMap, MapData},
+    sys::Stats,
+};
+use iolens_core::model::{Comm, LossReason, Lost, Request, RequestFlags};
+
+use super::super::{
+    ProbeCost,
+    error::{TraceError, refused},
+    load::{Probe, program},
+    order::ReorderBuffer,
+    program_info::program_info,
+    ring::{Drained, Ring},
+    tracer::{SLACK_NS, missing_map, now_ns, release_memory, take_map},
+};
+use super::{
+    event::{FileName, FileRequest, FileSet, FilesState},
+    load::{self, Config, Loaded},
+    names::Names,
+};
+
+const NAMES_BYTES: u32 = 2 << 20;
+
+/// Whose requests are recorded; all conditions that are given must hold. The recorder's own never are.
+#[derive(Debug, Clone, Default)]
+pub struct FilesFilter {
+    /// These processes; empty: any.
+    pub pids: Vec<i32>,
+    /// Tasks of this name.
+    pub comm: Option<Comm>,
+    /// Tasks in this control group (a directory of cgroup v2) and those below it.
+    pub cgroup: Option<PathBuf>,
+    /// Processes that this process starts from now on, and theirs.
+    pub children: bool,
+}
+
+/// How the files tracer is to run.
+#[derive(Debug, Clone)]
+pub struct FilesOptions {
+    /// Whose requests are recorded.
+    pub filter: FilesFilter,
+    /// Size of the ring of finished requests in bytes: a power of two, whole pages. A request takes 280.
+    pub ring_bytes: u32,
+    /// Files that may be open at once, before requests are lost; some 270 bytes of kernel memory each.
+    pub open_files: u32,
+    /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here.
+    pub start_monotonic_ns: i64,
+    /// Measure the time spent in the probes (see [`FilesTracer::probe_cost`]).
+    pub measure_cost: bool,
+}
+
+impl Default for FilesOptions {
+    fn default() -> FilesOptions {
+        FilesOptions {
+            filter: FilesFilter::default(),
+            ring_bytes: 4 << 20,
+            open_files: 1 << 16,
+            start_monotonic_ns: 0,
+            measure_cost: false,
+        }
+    }
+}
+
+/// What the files tracer has seen so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FilesStats {
+    /// Requests handed out.
+    pub requests: u64,
+    /// Requests open now.
+    pub open: u64,
+    /// Names of files that did not fit the ring: their requests have no path.
+    pub names_lost: u64,
+    /// Events that came after younger ones had been handed out; 0 unless the kernel breaks a promise.
+    pub late: u64,
+}
+
+/// A running tracer of file-level requests. Dropping it detaches everything.
+pub struct FilesTracer {
+    bpf: Ebpf,
+    probes: Vec<Probe>,
+    limits: Vec<String>,
+    ring: Ring<FileRequest>,
+    names_ring: Ring<FileName>,
+    names: Names,
+    buffer: ReorderBuffer<FileRequest>,
+    state: Array<MapData, FilesState>,
+    before: FilesState,
+    looked_ns: i64,
+    start_monotonic_ns: i64,
+    handed_out: u64,
+    _stats: Option<OwnedFd>,
+}
+
+impl FilesTracer {
+    /// Loads and attaches. When it returns, every file that is opened is followed.
+    ///
+    /// # Errors
+    /// What is missing (privilege, type information, a tracepoint, the filter's control group), why, and what to do.
+    pub fn start(options: &FilesOptions) -> Result<FilesTracer, TraceError> {
+        if !options.ring_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&options.ring_bytes) {
+            return Err(TraceError::RingSize(options.ring_bytes));
+        }
+        let cgroup = options.filter.cgroup.as_deref().map(cgroup_of).transpose()?.unwrap_or_default();
+        let config =
+            Config { ring_bytes: options.ring_bytes, open_files: options.open_files, filter: &options.filter, cgroup };
+        let Loaded { mut bpf, probes, limits } = load::load(&config)?;
+        release_memory();
+        let stats = if options.measure_cost {
+            Some(aya::sys::enable_stats(Stats::RunTime).map_err(|e| refused("switch on run-time statistics", &e))?)
+        } else {
+            None
+        };
+        let ring = map_ring(&bpf, "file_events", options.ring_bytes)?;
+        let names_ring = map_ring(&bpf, "file_names", NAMES_BYTES)?;
+        let state = Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?;
+        let mut tracer = FilesTracer {
+            bpf,
+            probes,
+            limits,
+            ring,
+            names_ring,
+            names: Names::default(),
+            buffer: ReorderBuffer::new(),
+            state,
+            before: FilesState::default(),
+            looked_ns: now_ns() as i64 - options.start_monotonic_ns,
+            start_monotonic_ns: options.start_monotonic_ns,
+            handed_out: 0,
+            _stats: stats,
+        };
+        tracer.let_through(&options.filter.pids)?;
+        for probe in tracer.probes.clone() {
+            program(&mut tracer.bpf, probe)?
+                .attach()
+                .map_err(|e| refused(format!("attach to the tracepoint {}", probe.tracepoint), &e))?;
+        }
+        Ok(tracer)
+    }
+
+    fn let_through(&mut self, pids: &[i32]) -> Result<(), TraceError> {
+        let map = self.bpf.map_mut("processes").ok_or_else(|| missing_map("processes"))?;
+        let mut map: HashMap<&mut MapData, u32, u8> =
+            HashMap::try_from(map).map_err(|e| refused("open its map processes", &e))?;
+        for pid in pids {
+            map.insert(*pid as u32, 1, 0).map_err(|e| refused(format!("record process {pid}"), &e))?;
+        }
+        Ok(())
+    }
+
+    /// What this kernel does not show, a line each.
+    pub fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
+    /// Takes what the kernel has ready. Appends to `out` the requests that are certain to be next in order of their
+    /// ends, and to `lost` how many could not be recorded since the last call.
+    ///
+    /// # Errors
+    /// If the losses cannot be read any more.
+    pub fn poll(&mut self, out: &mut Vec<Request>, lost: &mut Vec<Lost>) -> Result<FilesStats, TraceError> {
+        let now = now_ns();
+        let drained = self.drain();
+        let watermark = if drained.complete { now.saturating_sub(SLACK_NS) } else { 0 };
+        self.release(watermark, out);
+        self.read_losses(lost)?;
+        Ok(self.stats())
+    }
+
+    fn stats(&self) -> FilesStats {
+        FilesStats {
+            requests: self.handed_out,
+            open: self.before.tracked,
+            names_lost: self.before.lost[2],
+            late: self.buffer.late(),
+        }
+    }
+
+    fn drain(&mut self) -> Drained {
+        let buffer = &mut self.buffer;
+        let drained = self.ring.drain(|event| buffer.push(event));
+        // After the requests: the name of each is in the other ring before the request is in this one.
+        let names = &mut self.names;
+        self.names_ring.drain(|name| names.learn(&name));
+        drained
+    }
+
+    fn release(&mut self, watermark: u64, out: &mut Vec<Request>) {
+        let (start, names) = (self.start_monotonic_ns, &mut self.names);
+        self.handed_out += self.buffer.release(watermark, |event| {
+            out.push(event.to_request(start, names.path(event.ino, event.generation, event.fs_dev)));
+        }) as u64;
+    }
+
+    fn read_losses(&mut self, lost: &mut Vec<Lost>) -> Result<(), TraceError> {
+        let state = self.state.get(&0, 0).map_err(|e| refused("read its losses", &e))?;
+        let now_ns = now_ns() as i64 - self.start_monotonic_ns;
+        // Threads that wanted the same place cost an I/O of a request: counted with the full tables.
+        let ring = state.lost[0] - self.before.lost[0];
+        let table = state.lost[1] + state.lost[3] - self.before.lost[1] - self.before.lost[3];
+        for (n, reason) in [(ring, LossReason::RequestRingFull), (table, LossReason::RequestTableFull)] {
+            if n > 0 {
+                lost.push(Lost {
+                    from_ns: self.looked_ns,
+                    to_ns: now_ns,
+                    dev: None,
+                    class: None,
+                    reason,
+                    ios: Some(n as i64),
+                    bytes: None,
+                    merges: None,
+                });
+            }
+        }
+        self.before = state;
+        self.looked_ns = now_ns;
+        Ok(())
+    }
+
+    /// Detaches and hands out everything that is left; what is still open comes flagged as such.
+    ///
+    /// # Errors
+    /// If the tables cannot be read any more.
+    pub fn finish(mut self, out: &mut Vec<Request>, lost: &mut Vec<Lost>) -> Result<FilesStats, TraceError> {
+        for probe in std::mem::take(&mut self.probes) {
+            program(&mut self.bpf, probe)?.unload().map_err(|e| refused(format!("detach {}", probe.program), &e))?;
+        }
+        let end = now_ns();
+        // Detached programs may still be running on other CPUs for a moment.
+        while !self.drain().complete || now_ns() <= end + SLACK_NS {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+        }
+        self.read_losses(lost)?;
+        self.take_open(now_ns())?;
+        self.release(u64::MAX, out);
+        Ok(self.stats())
+    }
+
+    fn take_open(&mut self, end: u64) -> Result<(), TraceError> {
+        let map = self.bpf.map("requests").ok_or_else(|| missing_map("requests"))?;
+        let sets: Array<&MapData, FileSet> = Array::try_from(map).map_err(|e| refused("open its map requests", &e))?;
+        let mut left = self.before.tracked;
+        for set in sets.iter() {
+            if left == 0 {
+                break;
+            }
+            let set = set.map_err(|e| refused("read its map requests", &e))?;
+            for mut open in set.0.into_iter().filter(|r| r.key != 0) {
+                open.key = 1;
+                open.flags |= RequestFlags::STILL_OPEN.0 as u32;
+                open.close_exit_ns = end;
+                self.buffer.push(open);
+                left = left.saturating_sub(1);
+            }
+        }
+        Ok(())
+    }
+
+    /// What the probes cost so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].
+    pub fn probe_cost(&self) -> Option<ProbeCost> {
+        self._stats.as_ref()?;
+        let info = |p: &Probe| {
+            let program = self.bpf.program(p.program).ok_or(io::ErrorKind::NotFound)?;
+            let info = program_info(program.fd().map_err(io::Error::other)?.as_fd())?;
+            Ok::<_, io::Error>((p.program.to_owned(), info.runs, info.run_time_ns))
+        };
+        let programs: Vec<(String, u64, u64)> = self.probes.iter().filter_map(|p| info(p).ok()).collect();
+        Some(ProbeCost { run_time_ns: programs.iter().map(|p| p.2).sum(), programs })
+    }
+}
+
+fn map_ring<T: Copy>(bpf: &Ebpf, name: &str, bytes: u32) -> Result<Ring<T>, TraceError> {
+    let aya::maps::Map::RingBuf(map) = bpf.map(name).ok_or_else(|| missing_map(name))? else {
+        return Err(missing_map(name));
+    };
+    Ring::new(map.fd().as_fd(), bytes).map_err(|e| refused(format!("map its ring {name}"), &e))
+}
+
+/// Number (inode of its directory) and depth below the root of a control group.
+fn cgroup_of(dir: &Path) -> Result<(u64, u32), TraceError> {
+    let no = |why: String| TraceError::NoCgroup { path: dir.to_owned(), why };
+    let dir_meta = std::fs::metadata(dir).map_err(|e| no(e.to_string()))?;
+    if !dir.join("cgroup.procs").exists() {
+        return Err(no("it is no control group".to_owned()));
+    }
+    let path = dir.canonicalize().map_err(|e| no(e.to_string()))?;
+    // The root has no cgroup.type (cgroup-v2.rst); every group below it has.
+    let level = path.ancestors().take_while(|a| a.join("cgroup.type").exists()).count();
+    Ok((dir_meta.ino(), level as u32))
+}

@@ -1,0 +1,70 @@
+//! Programs to record, and what was recorded of them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use iolens_core::model::{Lost, Request};
+use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer};
+
+/// Tests record the children of this process: they take turns.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Says why a test cannot run here; true if it can.
+pub fn machine_has(tools: &[&str]) -> bool {
+    for tool in tools {
+        let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output().unwrap().status.success();
+        if !found {
+            eprintln!("SKIP: {tool} is not installed");
+            return false;
+        }
+    }
+    match FilesTracer::start(&children()) {
+        Ok(_) => true,
+        Err(why) => {
+            eprintln!("SKIP: {why}");
+            false
+        }
+    }
+}
+
+/// Children of this process.
+pub fn children() -> FilesOptions {
+    FilesOptions { filter: FilesFilter { children: true, ..FilesFilter::default() }, ..FilesOptions::default() }
+}
+
+/// The story, compiled.
+pub fn story(dir: &Path) -> PathBuf {
+    let program = dir.join("story");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/story.c");
+    let out = Command::new("cc").args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    program
+}
+
+/// Runs a command to its end and gives what was recorded, of files below `below`, as paths relative to it.
+pub fn record(options: &FilesOptions, command: &mut Command, below: &Path) -> (Vec<(String, Request)>, Vec<Lost>) {
+    let mut tracer = FilesTracer::start(options).unwrap();
+    let (mut out, mut lost) = (Vec::new(), Vec::new());
+    let mut child = command.spawn().unwrap();
+    let status = loop {
+        tracer.poll(&mut out, &mut lost).unwrap();
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let stats = tracer.finish(&mut out, &mut lost).unwrap();
+    assert!(status.success(), "{command:?}: {status}");
+    assert_eq!(stats.late, 0);
+    assert!(out.is_sorted_by_key(|r| r.end_ns));
+    let below = format!("{}/", below.canonicalize().unwrap().display());
+    let named = out.into_iter().filter_map(|r| Some((r.path.as_deref()?.strip_prefix(&below)?.to_owned(), r)));
+    (named.collect(), lost)
+}

@@ -1,0 +1,6 @@
+//! The tracer of file-level requests beside scripted programs and `strace` (privileged; skipped aloud elsewhere).
+#![allow(clippy::unwrap_used)]
+
+mod lab;
+mod many;
+mod story;

@@ -1,0 +1,3 @@
+module iolens.example/signal
+
+go 1.21
