@@ -147,14 +147,8 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
 
 /// The order in which cells run: shuffled within each replicate, so that drift of the disk does not look like a factor.
 pub fn random_order(replicate_of: &[u32], seed: u64) -> Vec<usize> {
-    // Spread first: the generator must not start at 0, and seeds next to each other must not start alike.
-    let mut state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1);
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    };
+    let mut random = iolens_core::analysis::stats::Shuffler::new(seed);
+    let mut next = || random.bits();
     let mut order: Vec<(u32, u64, usize)> = replicate_of.iter().enumerate().map(|(i, r)| (*r, next(), i)).collect();
     order.sort_unstable();
     order.into_iter().map(|o| o.2).collect()
