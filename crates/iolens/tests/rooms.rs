@@ -27,7 +27,8 @@ fn trespasses(room: &str, forbidden: &[&str]) -> Vec<String> {
             continue;
         }
         let text = fs::read_to_string(&file).expect("readable");
-        for (i, line) in text.lines().enumerate() {
+        let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or("");
+        for (i, line) in program.lines().enumerate() {
             let code = line.split("//").next().unwrap_or("");
             if let Some(word) = forbidden.iter().find(|w| code.contains(**w)) {
                 found.push(format!("{}:{}: a line of {room} names {word}: {}", file.display(), i + 1, line.trim()));

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use iolens_core::model::{LossReason, Lost};
+
 /// A command line of the program under test.
 pub fn iolens(arguments: &[&str]) -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_iolens"));
@@ -50,6 +52,12 @@ pub fn ebpf() -> Option<()> {
             None
         }
     }
+}
+
+/// I/Os that the kernel did not show to the tracer, as the recording counts them.
+pub fn hidden(lost: &[Lost]) -> i64 {
+    let of_kernel = |l: &&Lost| matches!(l.reason, LossReason::Unseen | LossReason::Censored);
+    lost.iter().filter(of_kernel).filter_map(|l| l.ios).sum()
 }
 
 /// A loop device over a file of zeros on tmpfs; detached and removed when dropped.

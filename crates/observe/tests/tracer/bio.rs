@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use iolens_core::model::{Class, DevId};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{dev_of, fio, machine_has, run, trace, turn};
+use crate::lab::{dev_of, fio, machine_has, run, trace, trace_fairly, turn};
 
 /// A zram disk of its own that goes away with it.
 struct Zram {
@@ -51,7 +51,7 @@ fn zram_to_the_last_bio() {
     for (what, load) in LOADS {
         let path = format!("/dev/{}", disk.name);
         let options = TracerOptions { bio_based: true, ..TracerOptions::default() };
-        let traced = trace(&disk.name, options, false, || {
+        let traced = trace_fairly(&disk.name, &options, || {
             let mut args = vec!["--size=96m", "--runtime=1", "--time_based"];
             args.extend(*load);
             fio(&path, &args);

@@ -3,7 +3,7 @@
 use iolens_core::model::{Class, Op};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, Mounted, dev_of, fio, kernel_counts, machine_has, run, scratch, trace, turn};
+use crate::lab::{LoopDisk, Mounted, dev_of, fio, kernel_counts, machine_has, run, scratch, trace, trace_fairly, turn};
 
 /// A load: name, arguments for fio. All are direct and asynchronous unless they say otherwise.
 type Load = (&'static str, &'static [&'static str]);
@@ -66,8 +66,8 @@ fn full() -> bool {
     std::env::var_os("IOLENS_FULL").is_some_and(|v| v == "1")
 }
 
-fn check(disk: &LoopDisk, what: &str, options: TracerOptions, work: impl FnOnce() + Send) {
-    let traced = trace(&disk.name, options, false, work);
+fn check(disk: &LoopDisk, what: &str, options: TracerOptions, work: impl Fn() + Sync) {
+    let traced = trace_fairly(&disk.name, &options, work);
     traced.assert_exact(what);
     traced.assert_nothing_lost(what);
     // A request that others were merged into starts, for the kernel, when the submitter began to collect them.
@@ -106,7 +106,7 @@ fn every_scheduler_and_merges() {
         disk.set_queue("scheduler", scheduler);
         for (what, load) in [LOADS[2], LOADS[6]] {
             let what = format!("{what} under {scheduler}");
-            let traced = trace(&disk.name, TracerOptions::default(), false, || put_on(&disk.path(), load, "800ms"));
+            let traced = trace_fairly(&disk.name, &TracerOptions::default(), || put_on(&disk.path(), load, "800ms"));
             traced.assert_exact(&what);
             traced.assert_nothing_lost(&what);
             merges += traced.recorded().iter().map(|c| c.merges).sum::<i64>();
@@ -139,7 +139,7 @@ fn file_systems_from_mkfs_to_unmount() {
             continue;
         }
         let disk = LoopDisk::in_memory(512);
-        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        let traced = trace_fairly(&disk.name, &TracerOptions::default(), || {
             let fs = Mounted::new(&disk, kind);
             fio(
                 &fs.path("f"),
@@ -216,7 +216,7 @@ fn without_block_io_start() {
     let disk = LoopDisk::in_memory(256);
     let options = TracerOptions { without_io_start: true, ..TracerOptions::default() };
     for (what, load) in [LOADS[0], LOADS[2], LOADS[6], LOADS[8], LOADS[10], LOADS[11]] {
-        let traced = trace(&disk.name, options.clone(), false, || put_on(&disk.path(), load, "800ms"));
+        let traced = trace_fairly(&disk.name, &options, || put_on(&disk.path(), load, "800ms"));
         traced.assert_exact(what);
         traced.assert_nothing_lost(what);
         assert!(traced.ios.iter().all(|io| io.queue_ns.is_some()), "{what}: the kernel accounts this disk");
@@ -231,7 +231,7 @@ fn without_attribution() {
     let _turn = turn();
     let disk = LoopDisk::in_memory(256);
     let options = TracerOptions { attribution: false, ..TracerOptions::default() };
-    let traced = trace(&disk.name, options, false, || put_on(&disk.path(), LOADS[2].1, "800ms"));
+    let traced = trace_fairly(&disk.name, &options, || put_on(&disk.path(), LOADS[2].1, "800ms"));
     traced.assert_exact("without attribution");
     traced.assert_nothing_lost("without attribution");
     assert!(traced.ios.iter().all(|io| io.tgid.is_none() && io.comm.is_none() && io.cgroup.is_none()));

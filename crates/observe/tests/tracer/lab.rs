@@ -195,7 +195,31 @@ pub fn trace(name: &str, options: TracerOptions, hold_back: bool, work: impl FnO
     Traced { ios, lost, kernel, late: stats.late }
 }
 
+/// The same, again and up to five times while the kernel hides more than a little (see [`Traced::hidden`]): how much
+/// depends on what else the host does at that moment.
+pub fn trace_fairly(name: &str, options: &TracerOptions, work: impl Fn() + Sync) -> Traced {
+    for _ in 0..4 {
+        let traced = trace(name, options.clone(), false, &work);
+        if traced.hidden() <= traced.hidden_allowed() {
+            return traced;
+        }
+        eprintln!("NOTE: once more: the kernel hid {} of {} I/Os from BPF", traced.hidden(), traced.ios.len());
+    }
+    trace(name, options.clone(), false, &work)
+}
+
 impl Traced {
+    /// I/Os that the kernel did not show: a kernel that hides a process from BPF does so for completions that interrupt
+    /// it.
+    pub fn hidden(&self) -> i64 {
+        let sum = |reason| self.missing(reason).iter().map(|c| c.ios).sum::<i64>();
+        sum(LossReason::Unseen) + sum(LossReason::Censored)
+    }
+
+    fn hidden_allowed(&self) -> i64 {
+        64 + self.ios.len() as i64 / 200
+    }
+
     /// Recorded, by class; ticks as the kernel counts them: whole nanoseconds summed, then cut to milliseconds.
     pub fn recorded(&self) -> [Counts; 4] {
         let mut out = [Counts::default(); 4];
@@ -272,11 +296,11 @@ impl Traced {
     pub fn assert_nothing_lost(&self, what: &str) {
         let sum = |reason| self.missing(reason).iter().map(|c| c.ios).sum::<i64>();
         assert_eq!((sum(LossReason::RingFull), sum(LossReason::SlotClash)), (0, 0), "{what}: {:?}", self.lost);
-        let hidden = sum(LossReason::Unseen) + sum(LossReason::Censored);
+        let hidden = self.hidden();
         if hidden > 0 {
             eprintln!("NOTE: {what}: the kernel hid {hidden} of {} I/Os from BPF", self.ios.len() as i64 + hidden);
         }
-        assert!(hidden <= 64 + self.ios.len() as i64 / 200, "{what}: {hidden} hidden of {}", self.ios.len());
+        assert!(hidden <= self.hidden_allowed(), "{what}: {hidden} hidden of {}", self.ios.len());
     }
 }
 
