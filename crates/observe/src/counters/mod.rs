@@ -25,6 +25,7 @@ pub use file::{KernelFile, StatFile, read_once};
 pub use names::{MAPPER_DIR, PersistentNames, device_mapper_major, mapper_name, mapper_target};
 pub use pace::{Pace, Wake, monotonic_ns};
 pub use root::Root;
+pub(crate) use root::push_components;
 pub use sampler::{Sample, Sampler, device_number};
 pub use scan::{ParsedLine, ParsedStat, parse_diskstats_line, parse_stat};
 pub use system::{SystemFiles, SystemNames, parse_boot_time_s, parse_cpu, parse_uptime_cs, processors, system_names};

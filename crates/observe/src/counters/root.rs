@@ -148,7 +148,8 @@ pub(crate) fn parse_number_pair(text: &[u8]) -> Option<(u32, u32)> {
     Some((major, minor))
 }
 
-fn push_components(todo: &mut Vec<OsString>, path: &Path) {
+/// Puts the components of `path` on a stack of those still to be walked, the first on top.
+pub(crate) fn push_components(todo: &mut Vec<OsString>, path: &Path) {
     let parts: Vec<OsString> = path
         .components()
         .filter_map(|c| match c {

@@ -3,8 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use crate::counters::push_components;
 use iolens_core::model::DevId;
 
 /// Longest chain of symbolic links that is followed (the kernel's own limit).
@@ -166,7 +167,7 @@ pub fn canonical_under(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let mut todo: Vec<OsString> = Vec::new();
     let mut done = PathBuf::from("/");
     let mut links = 0;
-    push(&mut todo, path);
+    push_components(&mut todo, path);
     while let Some(part) = todo.pop() {
         if part == ".." {
             done.pop();
@@ -186,21 +187,9 @@ pub fn canonical_under(root: &Path, path: &Path) -> io::Result<PathBuf> {
         if target.is_absolute() {
             done = PathBuf::from("/");
         }
-        push(&mut todo, &target);
+        push_components(&mut todo, &target);
     }
     Ok(done)
-}
-
-fn push(todo: &mut Vec<OsString>, path: &Path) {
-    let parts: Vec<OsString> = path
-        .components()
-        .filter_map(|c| match c {
-            Component::Normal(part) => Some(part.to_owned()),
-            Component::ParentDir => Some(OsString::from("..")),
-            _ => None,
-        })
-        .collect();
-    todo.extend(parts.into_iter().rev());
 }
 
 /// `path` of the machine under `root`, as this process must name it.
