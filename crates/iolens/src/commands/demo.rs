@@ -72,6 +72,8 @@ fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outc
         keep_bytes: None,
         feed: FeedOptions::new(SourceChoice::Auto),
         words: vec!["iolens demo".to_owned()],
+        patience_ns: SessionOptions::SHORT_PATIENCE_NS,
+        until_ns: None,
     };
     let mut session = Session::start(options.clone(), topology)?;
     eprint!("{}", record_text::started(&session.source(), session.limits(), &options.output));

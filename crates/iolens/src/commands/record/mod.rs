@@ -50,6 +50,12 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
             files: plan.wants_files().then(|| files_filter(&plan)),
         },
         words: std::env::args().collect(),
+        patience_ns: if plan.command.is_empty() {
+            SessionOptions::PATIENCE_NS
+        } else {
+            SessionOptions::SHORT_PATIENCE_NS
+        },
+        until_ns: plan.for_ns,
     };
     if let Some(dir) = &plan.counters_raw {
         return record_raw(dir, &plan, &signals);
