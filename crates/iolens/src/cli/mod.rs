@@ -251,7 +251,7 @@ pub struct RowArgs {
 /// What a row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
-    /// All devices together
+    /// All devices together, each I/O once: of a stack (dm, md) only the lowest recorded layer counts
     All,
     /// Each device
     Device,

@@ -6,6 +6,7 @@ mod files;
 mod import;
 pub mod iostat;
 mod lab;
+mod layers;
 mod live;
 mod names;
 pub mod record;

@@ -26,6 +26,7 @@ use crate::present::record_text;
 
 pub use feed::{Feed, FeedOptions};
 pub use progress::ProgressLine;
+pub use seeker::Seeker;
 pub use session::{Outcome, Progress, Session, SessionOptions, Taken};
 
 use child::RecordedChild;
