@@ -1,3 +1,5 @@
+import type { FilesData } from "./files/data";
+
 /**
  * What a report page is made of: the one JSON document embedded in it.
  *
@@ -25,6 +27,8 @@ export interface ReportData {
   quality: QualityNote[];
   /** Remarks on the time line (phases of an experiment, clock steps). */
   marks: TimeMark[];
+  /** File-level requests; missing without any. */
+  files?: FilesData;
 }
 
 export interface Recording {

@@ -1,3 +1,5 @@
+import { FILES } from "./files/definitions";
+
 /** What a number means: title, words, formula, and the id of its definition in the documentation of the analyses. */
 export interface Definition {
   title: string;
@@ -170,4 +172,5 @@ export const DEFINITIONS: Record<string, Definition> = {
     text: "The resolution drawn now. Zooming in shows finer slots where they are kept: the whole recording coarsely, the surroundings of findings down to 1 ms.",
   },
   view: { title: "In view", text: "Sums and counts over the stretch of time on screen, at the resolution drawn now." },
+  ...FILES,
 };

@@ -1,11 +1,13 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./files/style.css";
 import { AXIS_LEFT, AXIS_RIGHT } from "./charts/base";
 import { HeatChart } from "./charts/heat";
 import { PANELS } from "./charts/panels";
 import { TimeChart } from "./charts/time";
 import type { ReportData } from "./data";
 import { h, onFrame } from "./dom";
+import { filesPart } from "./files/part";
 import { follow } from "./link";
 import { Distributions } from "./sections/distributions";
 import { Findings } from "./sections/findings";
@@ -41,7 +43,7 @@ function build(data: ReportData): void {
   const whole = h("section", { id: "distributions" }, h("h2", { text: "Over the whole recording" }), distributions.root);
   const definitions = glossary();
   addEventListener("beforeprint", () => (definitions.open = true));
-  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, quality(data), definitions);
+  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, filesPart(data.files, store), quality(data), definitions);
   const footer = h("footer", { text: `Made by ${data.writer}. This file is complete: it loads nothing and sends nothing.` });
   document.body.replaceChildren(header(data), main, footer, tooltip());
 

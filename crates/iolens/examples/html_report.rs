@@ -169,6 +169,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         names: &html::Names::default(),
         notes: &[],
         marks: &[],
+        files: None,
     })?;
     std::fs::write(&out, &html)?;
     eprintln!("{out}: {} bytes, rendered in {:.3} s", html.len(), begun.elapsed().as_secs_f64());

@@ -1,6 +1,7 @@
 //! `iolens files`: where an application's I/O time goes.
 
 use std::io::Write as _;
+use std::ops::Range;
 
 use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
@@ -35,6 +36,15 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
     };
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(0)
+}
+
+/// What the requests of `range` tell, by process; `None` if none were recorded.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn if_recorded(recording: &Recording, range: &Range<i64>) -> Result<Option<FilesReport>> {
+    let analysed = || analyse(recording, Window::new(range.start, range.end), By::Process);
+    (recording.requests_stored() > 0).then(analysed).transpose()
 }
 
 /// All questions about the requests that ended in `window`.

@@ -12,7 +12,7 @@ use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{names, source, window};
+use super::{files, names, source, window};
 use crate::cli::ReportPlan;
 use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
@@ -109,6 +109,7 @@ fn facts(recording: &Recording) -> RecordingFacts {
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.
 pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, path: &Path) -> Result<()> {
     let (base, details) = overviews(recording, range, report)?;
+    let requests = files::if_recorded(recording, range)?;
     let page = html::render(&ReportData {
         report,
         meta: recording.meta(),
@@ -118,6 +119,7 @@ pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, pa
         names: &names::read(recording, range.end)?,
         notes: &[],
         marks: &recording.marks(range.clone()),
+        files: requests.as_ref(),
     })?;
     let unfinished = path.with_extension("html.part");
     let written = std::fs::write(&unfinished, &page).and_then(|()| std::fs::rename(&unfinished, path));

@@ -167,12 +167,12 @@ fn groups(out: &mut String, title: &str, groups: &[Group], most: usize) {
 }
 
 fn syncs(out: &mut String, r: &FilesReport) {
-    let with: Vec<(&Group, _)> = r.groups.iter().chain(&r.files).filter_map(|g| Some((g, g.sync?))).collect();
-    if with.is_empty() {
+    if r.syncs_by_process.is_empty() {
         return;
     }
     let _ = writeln!(out, "\n{:>9} {:>10} {:>10} {:>10} {:>10}  Syncs, microseconds", "n", "p50", "p95", "p99", "max");
-    for (g, s) in with.iter().take(MOST_ROWS) {
+    for g in r.syncs_by_process.iter().take(MOST_SLOW).chain(r.syncs_by_path.iter().take(MOST_SLOW)) {
+        let s = &g.sync;
         let low = if s.low_n { " (few)" } else { "" };
         let key = terminal(&g.key);
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! File-level requests: where a program's I/O time goes (A7 to A11, A23). A file per question.
+//! File-level requests: where a program's I/O time goes (A3 to A12 of requests, A23). A file per question.
 
 pub mod atomic;
 pub mod gap;
@@ -7,6 +7,7 @@ pub mod overhead;
 pub mod report;
 pub mod size;
 pub mod syncs;
+pub mod timeline;
 
 pub use report::{By, ClassReport, FilesReport, FilesReportBuilder, Group, SlowRequest};
 

@@ -14,7 +14,8 @@ use super::gap::{BlockIos, Gap, reads_and_hits};
 use super::load::{DurationByLoad, LoadedIo, duration_by_load};
 use super::overhead::{Classical, Direct, DirectPoint, Verdict, classical, direct, verdict};
 use super::size::{SizeBin, SizePoint, Steps, bins, steps};
-use super::syncs::{Meanwhile, SyncSummary, Syncs, brief, meanwhile};
+use super::syncs::{Meanwhile, SyncGroup, SyncSummary, Syncs, brief, meanwhile, worst};
+use super::timeline::{FilesOverTime, FilesTimeline};
 use crate::model::{Class, DataIo, Io, Lost, Request, RequestClass, RequestFlags};
 
 /// By what requests are grouped.
@@ -74,6 +75,8 @@ pub struct SlowRequest {
     pub gaps_us: Option<f64>,
     /// The close call, in microseconds.
     pub close_us: Option<f64>,
+    /// From the opening to the end of the close, in microseconds.
+    pub end_us: f64,
     /// What is special about it.
     pub flags: Vec<&'static str>,
 }
@@ -178,8 +181,14 @@ pub struct FilesReport {
     pub groups: Vec<Group>,
     /// The files with most time in calls.
     pub files: Vec<Group>,
+    /// Requests over time.
+    pub over_time: FilesOverTime,
     /// The slowest requests.
     pub slowest: Vec<SlowRequest>,
+    /// The processes that waited longest for syncs.
+    pub syncs_by_process: Vec<SyncGroup>,
+    /// The files whose syncs took longest.
+    pub syncs_by_path: Vec<SyncGroup>,
     /// What devices did while syncs waited; `None` without syncs or block I/Os.
     pub while_syncing: Option<Meanwhile>,
     /// Percent of the bytes of block I/O that cannot be laid to a request.
@@ -223,6 +232,9 @@ pub struct FilesReportBuilder {
     ends: Vec<i64>,
     groups: HashMap<String, GroupSums>,
     files: HashMap<Arc<str>, GroupSums>,
+    timeline: FilesTimeline,
+    syncs_by_process: HashMap<String, Syncs>,
+    syncs_by_path: HashMap<String, Syncs>,
     slowest: Vec<Request>,
     sync_spans: Vec<(i64, i64)>,
     flags: BTreeMap<&'static str, u64>,
@@ -246,6 +258,9 @@ impl FilesReportBuilder {
             ends: Vec::new(),
             groups: HashMap::new(),
             files: HashMap::new(),
+            timeline: FilesTimeline::new(window),
+            syncs_by_process: HashMap::new(),
+            syncs_by_path: HashMap::new(),
             slowest: Vec::new(),
             sync_spans: Vec::new(),
             flags: BTreeMap::new(),
@@ -280,11 +295,16 @@ impl FilesReportBuilder {
             self.ordered = true;
         }
         let device = self.blocks.within(r);
+        self.timeline.push(r);
         self.group(r, device);
         r.flags.names().for_each(|name| *self.flags.entry(name).or_default() += 1);
         self.unknown_start += u64::from(!r.start_known());
         match r.sync {
-            Some(_) => self.sync_spans.push((r.start_ns, r.end_ns)),
+            Some(_) => {
+                self.sync_spans.push((r.start_ns, r.end_ns));
+                self.syncs_by_process.entry(key_of(By::Process, r)).or_default().add(r);
+                self.syncs_by_path.entry(key_of(By::Path, r)).or_default().add(r);
+            }
             None => {
                 self.requests += 1;
                 self.ends.push(r.end_ns);
@@ -364,7 +384,10 @@ impl FilesReportBuilder {
             by: self.by,
             groups: groups(self.groups.drain()),
             files,
+            over_time: self.timeline.finish(),
             slowest: self.slowest.iter().map(slow).collect(),
+            syncs_by_process: worst(self.syncs_by_process, TOP),
+            syncs_by_path: worst(self.syncs_by_path, TOP),
             while_syncing,
             unattributed_percent: self.blocks.unattributed_percent(),
         }
@@ -522,6 +545,7 @@ fn slow(r: &Request) -> SlowRequest {
         slowest_io: r.slowest.as_ref().map(SlowIo::from),
         gaps_us: r.gaps_ns().map(us),
         close_us: r.close_ns.map(us),
+        end_us: us(r.end_ns - r.start_ns),
         flags: r.flags.names().collect(),
     }
 }

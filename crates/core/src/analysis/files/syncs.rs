@@ -1,5 +1,7 @@
 //! What forcing data to the device cost, and what the devices did meanwhile.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::super::latencies::Latencies;
@@ -24,6 +26,26 @@ pub struct SyncSummary {
     pub p99_us: f64,
     /// Longest.
     pub max_us: f64,
+}
+
+/// Syncs of one process, or of one file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SyncGroup {
+    /// Its name. Untrusted: escape it where it is shown.
+    pub key: String,
+    /// Its syncs.
+    #[serde(flatten)]
+    pub sync: SyncSummary,
+}
+
+/// The `most` groups that waited longest in all.
+pub fn worst(groups: HashMap<String, Syncs>, most: usize) -> Vec<SyncGroup> {
+    let finish = |(key, mut s): (String, Syncs)| Some(SyncGroup { sync: s.finish()?, key });
+    let mut out: Vec<SyncGroup> = groups.into_iter().filter_map(finish).collect();
+    let waited = |g: &SyncGroup| g.sync.mean_us * g.sync.n as f64;
+    out.sort_by(|a, b| waited(b).total_cmp(&waited(a)).then_with(|| a.key.cmp(&b.key)));
+    out.truncate(most);
+    out
 }
 
 /// Durations of syncs.

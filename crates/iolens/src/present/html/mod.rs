@@ -3,12 +3,14 @@
 
 mod actors;
 mod capacity;
+mod files;
 mod levels;
 mod pack;
 
 use std::collections::BTreeMap;
 
 use iolens_core::analysis::Report;
+use iolens_core::analysis::files::FilesReport;
 use iolens_core::analysis::overview::{Distributions, Level, LossInterval, OverviewData};
 use iolens_core::model::{Mark, RecordingMeta, Source};
 use serde::Serialize;
@@ -59,6 +61,8 @@ pub struct ReportData<'a> {
     pub notes: &'a [Note],
     /// Remarks on the time line.
     pub marks: &'a [Mark],
+    /// File-level requests, grouped by process; `None` if none were recorded.
+    pub files: Option<&'a FilesReport>,
 }
 
 /// Names for numbers. Untrusted; the page shows them as text.
@@ -105,6 +109,8 @@ struct Document<'a> {
     lossy: Vec<LossBlock>,
     quality: Vec<Note>,
     marks: Vec<MarkBlock<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    files: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -178,6 +184,7 @@ fn json(data: &ReportData, budget: usize) -> String {
             .iter()
             .map(|m| MarkBlock { at_s: m.at_ns as f64 / 1e9, kind: &m.kind, text: &m.text })
             .collect(),
+        files: data.files.map(files::block),
     };
     let mut used = script_safe(&document).len();
     while used > budget && document.scopes.len() > 1 {

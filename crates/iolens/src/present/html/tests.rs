@@ -35,12 +35,14 @@ struct Scene {
     overview: OverviewData,
     details: Option<OverviewData>,
     names: Names,
+    files: Option<FilesReport>,
 }
 
 impl Scene {
     fn new() -> Scene {
         let (report, meta, facts) = sample();
-        Scene { report, meta, facts, overview: overview().finish(), details: None, names: Names::default() }
+        let overview = overview().finish();
+        Scene { report, meta, facts, overview, details: None, names: Names::default(), files: None }
     }
 
     fn data(&self) -> ReportData<'_> {
@@ -53,6 +55,7 @@ impl Scene {
             names: &self.names,
             notes: &[],
             marks: &[],
+            files: self.files.as_ref(),
         }
     }
 
@@ -178,6 +181,16 @@ fn details_go_in_while_they_fit() {
     let tight = json(&scene.data(), full + 4096 - 1);
     assert!(tight.len() < full);
     assert!(tight.contains("1 closer looks did not fit"), "{}", &tight[tight.len() - 300..]);
+}
+
+#[test]
+fn file_level_requests_are_there_only_if_recorded_and_stay_data() {
+    let mut scene = Scene::new();
+    assert!(scene.document().get("files").is_none());
+    scene.files = Some(files::tests::report("</script><img>"));
+    let html = scene.html();
+    assert!(html.matches("</script").count() == 1 && !html.contains("<img"));
+    assert_eq!(scene.document()["files"]["slowest"][0]["path"], "</script><img>");
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! File-level requests: what the page's Files part draws.
+
+use iolens_core::analysis::files::FilesReport;
+use serde_json::{Value, json};
+
+/// Rows of the table by process.
+const MOST_ROWS: usize = 30;
+
+/// The block, its numbers rounded to what a chart can show. `report` is grouped by process.
+pub(super) fn block(report: &FilesReport) -> Value {
+    let mut block = json!({
+        "requests": report.requests,
+        "syncs": report.syncs,
+        "lost_requests": report.lost_requests,
+        "unknown_start": report.unknown_start,
+        "one_in": report.one_in,
+        "flags": report.flags,
+        "peak": report.peak,
+        "classes": report.classes,
+        "processes": report.groups.iter().take(MOST_ROWS).collect::<Vec<_>>(),
+        "files": report.files,
+        "over_time": report.over_time,
+        "slowest": report.slowest,
+        "syncs_by_process": report.syncs_by_process,
+        "syncs_by_path": report.syncs_by_path,
+        "while_syncing": report.while_syncing,
+        "unattributed_percent": report.unattributed_percent,
+    });
+    round(&mut block);
+    block
+}
+
+/// Seven significant digits: microseconds of an hour's instants, and a third of the bytes.
+fn round(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(round),
+        Value::Object(fields) => fields.values_mut().for_each(round),
+        Value::Number(n) if n.is_f64() => {
+            let Some(v) = n.as_f64().filter(|v| *v != 0.0) else { return };
+            let unit = 10f64.powi(6 - v.abs().log10().floor() as i32);
+            // Numbers too small or too large for this stay as they are.
+            let rounded = (v * unit).round() / unit;
+            if rounded.is_finite() {
+                *value = json!(rounded);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use iolens_core::analysis::Window;
+    use iolens_core::analysis::files::{By, FilesReportBuilder};
+    use iolens_core::model::{DataIo, How, Request, SyncKind};
+
+    pub fn report(path: &str) -> FilesReport {
+        let mut b = FilesReportBuilder::new(Window::new(0, 10_000_000_000), By::Process);
+        for i in 0..400 {
+            let io = |after_ns| DataIo { after_ns, duration_ns: 40_000, bytes: 8192, how: How::DEVICE };
+            b.push(&Request {
+                open_ns: Some(10_000),
+                close_ns: Some(1_000),
+                last_after_ns: Some(100_000),
+                active_ns: 80_000,
+                ios_in: 2,
+                bytes_in: 16_384,
+                device_ios: 2,
+                first: vec![io(10_000), io(60_000)],
+                tgid: Some(7),
+                path: Some(path.into()),
+                ..Request::new(i * 20_000_000, i * 20_000_000 + 110_000)
+            });
+        }
+        b.push(&Request { sync: Some(SyncKind::Fsync), path: Some(path.into()), ..Request::new(0, 5_000_000) });
+        b.finish()
+    }
+
+    #[test]
+    fn the_block_holds_what_the_report_said_in_fewer_digits() {
+        let v = block(&report("/x"));
+        assert_eq!((&v["requests"], &v["syncs_by_path"][0]["key"]), (&json!(400), &json!("/x")));
+        let rates = v["over_time"]["classes"][0]["per_s"].as_array().expect("series");
+        assert_eq!((rates.len(), rates[0].as_f64()), (100, Some(50.0)));
+        assert_eq!(v["slowest"][1]["end_us"], json!(110.0));
+        let mut n = json!([std::f64::consts::PI * 1e5, 0.0, 12, 1e-300]);
+        round(&mut n);
+        assert_eq!(n, json!([314159.3, 0.0, 12, 1e-300]));
+    }
+}

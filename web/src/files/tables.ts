@@ -1,0 +1,42 @@
+import * as format from "../format";
+import type { Column } from "../sections/table";
+import type { FilesData, Group, SyncGroup } from "./data";
+
+function numeric<Row>(title: string, definition: string, key: (r: Row) => number | null, text: (v: number | null) => string): Column<Row> {
+  return { title, definition, numeric: true, key, text: (r) => text(key(r)) };
+}
+
+const seconds = (v: number | null) => format.micros(v === null ? null : v * 1e6);
+
+export const GROUP_COLUMNS: Column<Group>[] = [
+  { title: "Name", key: (g) => g.key, text: (g) => g.key, cls: "name" },
+  numeric("Requests", "files", (g) => g.requests, format.count),
+  numeric("I/Os", "fileGap", (g) => g.ios, format.count),
+  numeric("Read", "fileGap", (g) => g.bytes_in, format.bytes),
+  numeric("Written", "fileGap", (g) => g.bytes_out, format.bytes),
+  numeric("In calls", "fileGap", (g) => g.call_s, seconds),
+  numeric("Block I/O inside", "fileGap", (g) => g.device_s, seconds),
+  numeric("Hits", "fileGap", (g) => g.cache_hit_percent, format.percent),
+  numeric("Median", "fileResponse", (g) => g.total_median_us, format.micros),
+];
+
+export const SYNC_COLUMNS: Column<SyncGroup>[] = [
+  { title: "Name", key: (g) => g.key, text: (g) => (g.low_n ? `${g.key} (few)` : g.key), cls: "name" },
+  numeric("Syncs", "fileSync", (g) => g.n, format.count),
+  numeric("p50", "fileSync", (g) => g.p50_us, format.micros),
+  numeric("p95", "fileSync", (g) => g.p95_us, format.micros),
+  numeric("p99", "fileSync", (g) => g.p99_us, format.micros),
+  numeric("Max", "fileSync", (g) => g.max_us, format.micros),
+  numeric("Waited", "fileSync", (g) => g.mean_us * g.n, format.micros),
+  numeric("Failed", "fileSync", (g) => g.failed, format.count),
+];
+
+/** What the devices did while syncs waited, and whose the rest of the block I/O is. */
+export function syncText(d: FilesData): string {
+  const m = d.while_syncing;
+  const sync = m
+    ? `While syncs waited (${format.span(m.seconds)}) the devices completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `
+    : "";
+  const rest = d.unattributed_percent;
+  return rest === null ? sync : `${sync}${format.percent(rest)} of the bytes of block I/O belong to no request: writeback, metadata, processes that were not followed.`;
+}
