@@ -10,4 +10,5 @@ mod names;
 mod record;
 mod space;
 mod throttle;
+mod throttle_stops;
 mod util;

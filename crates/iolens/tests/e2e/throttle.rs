@@ -13,7 +13,7 @@ use super::machine::{LoopDevice, assert_refused, iolens, read_in_sequence, run, 
 /// How long anything may take that must happen in the end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
         assert!(begin.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
@@ -22,7 +22,7 @@ fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 /// This crate's folder, if it lies on a disk that can be measured.
-fn home() -> Option<&'static str> {
+pub fn home() -> Option<&'static str> {
     let here = env!("CARGO_MANIFEST_DIR");
     let signal = iolens::control::Utilisation::of_path(here).unwrap();
     match signal.no_disk() {
