@@ -1,5 +1,6 @@
 //! A file per subcommand: connects a source, a path through the rooms, a surface; wiring only.
 
+mod decode;
 mod demo;
 mod doctor;
 mod files;

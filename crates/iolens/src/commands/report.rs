@@ -12,7 +12,7 @@ use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{files, names, source, window};
+use super::{decode, files, names, source, window};
 use crate::cli::ReportPlan;
 use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
@@ -78,12 +78,9 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
 pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
     let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end));
     recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
-    let mut reader = recording.ios(window::with_in_flight(range), IoColumns::ALL);
-    for batch in &mut reader {
-        batch?.iter().for_each(|io| builder.push(io));
-    }
-    reader.damage().iter().for_each(|l| builder.lost(l));
-    source::warn(reader.warnings());
+    let met = decode::each_io(recording, window::with_in_flight(range), IoColumns::ALL, |io| builder.push(io))?;
+    met.damage.iter().for_each(|l| builder.lost(l));
+    source::warn(&met.warnings);
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(range.clone());
     for batch in &mut counters {
@@ -170,9 +167,7 @@ fn overview(
     let mut overview = Overview::new(plan);
     recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
     for read in reads {
-        for batch in recording.ios(read.clone(), IoColumns::ALL) {
-            batch?.iter().for_each(|io| overview.push(io));
-        }
+        decode::each_io(recording, read.clone(), IoColumns::ALL, |io| overview.push(io))?;
     }
     Ok(overview.finish())
 }
