@@ -5,6 +5,8 @@ use iolens_core::model::{Class, DevId, RecordingMeta};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::report_detail;
+
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
 
@@ -74,6 +76,8 @@ struct DeviceBlock<'a> {
     util_io_ticks_percent: Option<f64>,
     concurrency: &'a Concurrency,
     lost_ios: Option<u64>,
+    /// What the other analyses say of it; `null` without single I/Os.
+    detail: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -151,6 +155,7 @@ fn device<'a>(d: &'a DeviceSummary, report: &Report, meta: &RecordingMeta) -> De
         util_io_ticks_percent: report.util_io_ticks_percent.get(&d.dev).copied(),
         concurrency: &d.concurrency,
         lost_ios: d.lost_ios,
+        detail: report.details.iter().find(|detail| detail.dev == d.dev).map(report_detail::detail),
     }
 }
 
@@ -249,5 +254,10 @@ pub(super) mod tests {
             doc["findings"].as_array().expect("an array").iter().map(|f| f["kind"].as_str().expect("text")).collect();
         assert_eq!(kinds, ["io-error", "slow-io", "lost-events"]);
         assert_eq!(doc["findings"][0]["device"], "259:3");
+        let detail = &a["detail"];
+        assert_eq!(detail["slots"]["all"][0]["slots"], 5000);
+        assert_eq!(detail["streams"][0]["periodicity"]["verdict"], "periodic", "{}", detail["streams"][0]);
+        assert_eq!(detail["attribution"]["bin_s"], 1.0);
+        assert!(detail["capacity"]["state"].is_string() && detail["stages"]["d2c"]["n"] == 101, "{detail}");
     }
 }
