@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod calibrated;
+mod calibrated_disk;
 mod crash;
 mod files;
 mod hotplug;
 mod machine;
 mod names;
+mod real_life;
 mod record;
 mod space;
 mod throttle;
