@@ -36,6 +36,11 @@ impl Layers {
         !self.above.contains(&dev)
     }
 
+    /// The devices that do not count in sums.
+    pub fn left_out(&self) -> &BTreeSet<DevId> {
+        &self.above
+    }
+
     /// What is left out, in one line for stderr; nothing if nothing is.
     pub fn say(&self) {
         if !self.words.is_empty() {

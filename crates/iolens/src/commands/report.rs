@@ -7,11 +7,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
-use iolens_core::analysis::timeline::{CounterRates, Differences};
+use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
+use iolens_core::model::{DevId, Histogram, Source};
 use iolens_core::store::{IoColumns, Recording};
 
+use super::layers::Layers;
 use super::{decode, files, names, source, window};
 use crate::cli::ReportPlan;
 use crate::present::html::{self, ReportData};
@@ -97,6 +98,7 @@ fn facts(recording: &Recording) -> RecordingFacts {
         path: recording.path().display().to_string(),
         disk_bytes: Some(recording.disk_bytes()),
         total_ios: Some(recording.ios_stored()),
+        layers: Layers::doubled(&recording.meta().devices, GroupBy::All).left_out().clone(),
     }
 }
 
@@ -135,7 +137,8 @@ fn overviews(
     let meta = recording.meta();
     let devices: Vec<(DevId, u64)> =
         report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
-    let is_layer = |dev| is_layer(meta, dev);
+    let layers = Layers::doubled(&meta.devices, GroupBy::All);
+    let is_layer = |dev| !layers.counts(dev);
     let window = Window::new(range.start, range.end);
     if meta.source == Source::Counters {
         let (active, step_ns) = counted(recording, range)?;
@@ -151,11 +154,6 @@ fn overviews(
     let reads: Vec<Range<i64>> = plan.reads(base.longest_ns).iter().map(|w| w.from_ns..w.to_ns).collect();
     let details = overview(recording, range, plan, &reads)?;
     Ok((base, Some(details)))
-}
-
-/// Whether other recorded devices lie under `dev`, so that its I/Os are theirs too.
-fn is_layer(meta: &RecordingMeta, dev: DevId) -> bool {
-    meta.devices.iter().any(|d| d.id == dev && !d.slaves.is_empty())
 }
 
 fn overview(

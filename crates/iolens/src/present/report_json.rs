@@ -1,5 +1,7 @@
 //! `report --json`: one document whose keys scripts rely on.
 
+use std::collections::BTreeSet;
+
 use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, Report};
 use iolens_core::model::{Class, DevId, RecordingMeta};
 use serde::Serialize;
@@ -19,6 +21,8 @@ pub struct RecordingFacts {
     pub disk_bytes: Option<u64>,
     /// All I/Os in it, inside the window or not.
     pub total_ios: Option<u64>,
+    /// Devices above others that are recorded too: sums leave them out, or an I/O would count on each layer.
+    pub layers: BTreeSet<DevId>,
 }
 
 /// The name of `dev`, or its number if the recording does not name it.
@@ -205,7 +209,12 @@ pub(super) mod tests {
             bytes: None,
             merges: None,
         });
-        let facts = RecordingFacts { path: "x.iolens".to_owned(), disk_bytes: Some(1020), total_ios: Some(102) };
+        let facts = RecordingFacts {
+            path: "x.iolens".to_owned(),
+            disk_bytes: Some(1020),
+            total_ios: Some(102),
+            ..RecordingFacts::default()
+        };
         (builder.finish(10_000_000_000), meta, facts)
     }
 

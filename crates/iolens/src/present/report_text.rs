@@ -34,13 +34,23 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         or_unknown(&meta.kernel),
         terminal(&meta.source.to_string()),
     );
-    let bytes: u64 = report.devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.bytes).sum();
+    let classes = |above: bool| {
+        let devices = report.devices.devices.iter().filter(move |d| facts.layers.contains(&d.dev) == above);
+        devices.flat_map(|d| &d.classes)
+    };
+    let ios = |above| classes(above).map(|c| c.ios).sum::<u64>();
+    let bytes: u64 = classes(false).map(|c| c.bytes).sum();
+    // On the layers above the same I/Os are recorded again.
+    let above = match ios(true) {
+        0 => String::new(),
+        n => format!(" and the {n} above them in their stacks"),
+    };
     let lost = match report.devices.lost_ios {
         Some(0) => "none lost".to_owned(),
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let _ = writeln!(out, "{} I/Os, {}, {lost}\n", report.devices.ios, binary_size(bytes as f64));
+    let _ = writeln!(out, "{} I/Os, {}{above}, {lost}\n", ios(false), binary_size(bytes as f64));
 }
 
 /// The findings alone, the first `most` of them.

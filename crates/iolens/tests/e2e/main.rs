@@ -12,6 +12,7 @@ mod names;
 mod real_life;
 mod record;
 mod space;
+mod stacked;
 mod throttle;
 mod throttle_stops;
 mod util;
