@@ -193,6 +193,8 @@ function stats(ios: number, bytes: number, median: number, tail: number): ClassS
   };
 }
 
+export { filesData } from "./files";
+
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 
 function actors(seconds: number): Actor[] {
