@@ -9,6 +9,7 @@ rounds=5; seconds=3
 
 section() { printf '\n## %s\n' "$1"; }
 section "What recording costs the recorded (fastest device)"; bench/overhead.py --rounds "$rounds" --seconds "$seconds"
+section "What following files costs a loop of cached preads";    bench/files.py --rounds "$rounds"
 section "What the recorder takes";                            bench/footprint.py
 for script in bench/*.sh; do
   case "$script" in bench/run.sh) ;; *) section "$script"; bash "$script" ;; esac

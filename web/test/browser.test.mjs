@@ -322,6 +322,69 @@ describe("nothing happened", { skip: missing ?? false }, () => {
   });
 });
 
+describe("file-level requests", { skip: missing ?? false }, () => {
+  let path;
+  const report = async () => (path ??= await written("files.html", { ...synth.breathing(60), files: synth.filesData(60) }));
+
+  test("every chart is drawn, and follows the pointer", async () => {
+    const page = await open(await report());
+    for (const id of ["rates", "response", "concurrent", "util", "size", "load", "atomic"]) {
+      const panel = page.locator(`[data-panel="files-${id}"]`);
+      const lines = await panel.locator("path.fline").evaluateAll((all) => all.map((p) => p.getAttribute("d").length));
+      assert.ok(lines.length > 0 && lines.every((n) => n > 20), `${id}: ${lines}`);
+    }
+    const rates = page.locator('[data-panel="files-rates"]');
+    const before = await rates.locator(".legend").textContent();
+    await rates.locator("svg").hover();
+    assert.notEqual(await rates.locator(".legend").textContent(), before);
+    assert.match(await rates.locator(".legend").textContent(), /\/s/);
+    await close(page);
+  });
+
+  test("slots and exact time, and one class alone, draw other lines", async () => {
+    const page = await open(await report());
+    const lines = (id) => page.locator(`[data-panel="files-${id}"] path.fline`).evaluateAll((all) => all.map((p) => p.getAttribute("d")));
+    const slots = await lines("util");
+    await page.locator('[data-panel="files-util"] button', { hasText: "Exact" }).click();
+    assert.notDeepEqual(await lines("util"), slots);
+    const classes = page.locator('[data-panel="files-concurrent"] button');
+    await classes.nth(1).click();
+    assert.equal(await classes.nth(1).getAttribute("aria-pressed"), "true");
+    await close(page);
+  });
+
+  test("a waterfall shows open, I/Os, the rest and close where they were", async () => {
+    const page = await open(await report());
+    const row = page.locator('[data-panel="files-slow"] li svg').first();
+    const kinds = await row.locator("rect").evaluateAll((all) => all.map((r) => r.getAttribute("class").replace("stretch ", "")));
+    assert.deepEqual(kinds, ["gap", "open", "rest", "device", "memory", "memory", "memory", "device", "close"]);
+    const at = await row.locator("rect").evaluateAll((all) => all.map((r) => Number(r.getAttribute("x"))));
+    const scale = at[8] / (5200 - 30);
+    assert.ok(Math.abs(at[3] / scale - 400) < 20 && Math.abs(at[7] / scale - 3000) < 20, at.join());
+    assert.equal(await page.locator('[data-panel="files-slow-syncs"] rect.sync').count(), 1);
+    await close(page);
+  });
+
+  test("the verdict, the tables and hostile paths", async () => {
+    const page = await open(await report());
+    assert.match(await page.locator("#files").textContent(), /VALID.*Grows in steps|Grows in steps of 8 KiB.*VALID/s);
+    assert.match(await page.locator("#files").textContent(), /3 lost/);
+    assert.equal(await page.locator("#files .table table").count(), 5);
+    assert.equal(await page.locator("#files img").count(), 0);
+    assert.notEqual(await page.title(), "owned");
+    await close(page);
+  });
+
+  test("fits a phone, and is not there without requests", async () => {
+    const page = await open(await report(), { width: 390, height: 844 });
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
+    await close(page);
+    const without = await open(await written("nofiles.html", synth.breathing(60)));
+    assert.equal(await without.locator("#files").count(), 0);
+    await close(without);
+  });
+});
+
 const made = await madeByTheProgram();
 describe("a report made by the program", { skip: missing ?? (made.skip || false) }, () => {
   anyReport(async () => made.path);

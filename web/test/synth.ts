@@ -196,6 +196,8 @@ function stats(ios: number, bytes: number, median: number, tail: number): ClassS
 /** A file name that would recolour a terminal, break lines, and turn the text after it round. */
 export const UNSEEN = "/srv/\u001b[31mred\r\n\u202egpj.exe";
 
+export { filesData } from "./files";
+
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 
 function actors(seconds: number): Actor[] {

@@ -295,18 +295,25 @@ static __always_inline u32 how_of(struct task *t, struct task_struct *me)
 	return how;
 }
 
-static __attribute__((noinline)) int exit_sync(struct task *t, s64 ret)
+struct sync_call {
+	u64 file;
+	u64 enter_ns;
+	u32 kind;
+	s32 fd; /* -1: not known */
+	s32 ret;
+	u32 how;
+};
+
+/* A sync has returned: hands it to user space as a request of its own. */
+static __attribute__((noinline)) int synced(struct sync_call *c)
 {
 	struct inode_facts facts = {};
 	struct file_request *e;
-	u64 file, who, size = 0;
+	u64 who, size = 0;
 
-	if (!t)
+	if (!c || !c->file || !inode_of(c->file, &facts))
 		return 0;
-	file = file_of(t->fd);
-	if (!file || !inode_of(file, &facts))
-		return 0;
-	tell_name(file, &facts);
+	tell_name(c->file, &facts);
 	e = bpf_ringbuf_reserve(&file_events, sizeof(*e), 0);
 	if (!e) {
 		lose(FILES_LOST_RING);
@@ -314,11 +321,13 @@ static __attribute__((noinline)) int exit_sync(struct task *t, s64 ret)
 	}
 	__builtin_memset(e, 0, sizeof(*e));
 	e->key = 2;
-	e->sync = t->kind;
-	e->open_enter_ns = t->enter_ns;
+	e->sync = c->kind;
+	e->open_enter_ns = c->enter_ns;
 	e->close_exit_ns = bpf_ktime_get_ns();
-	e->failed = ret < 0 ? -ret : 0;
-	e->slowest_how = how_of(t, current());
+	e->failed = c->ret < 0 ? -c->ret : 0;
+	e->slowest_how = c->how;
+	if (c->how & HOW_ASYNC)
+		e->flags = F_IO_URING;
 	who = bpf_get_current_pid_tgid();
 	e->tgid = who >> 32;
 	e->tid = who;
@@ -327,7 +336,7 @@ static __attribute__((noinline)) int exit_sync(struct task *t, s64 ret)
 	e->ino = facts.ino;
 	e->generation = facts.generation;
 	e->fs_dev = facts.fs_dev;
-	e->fd = t->fd;
+	e->fd = c->fd;
 	READ_KERNEL(&size, facts.inode, struct inode___files, i_size);
 	e->size = size;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
@@ -428,9 +437,9 @@ int leave(u64 *ctx)
 		return 0;
 	}
 	if (kind >= K_FSYNC && kind <= K_SYNCFS) {
-		t->kind = kind;
-		exit_sync(t, ret);
-		t->kind = 0;
+		struct sync_call c = { file_of(t->fd), t->enter_ns, kind, t->fd, ret, how_of(t, me) };
+
+		synced(&c);
 	} else if ((kind >= K_OPEN && kind <= K_CREAT) || kind == K_OPEN_BY_HANDLE) {
 		exit_open(t, ret, now);
 	} else {

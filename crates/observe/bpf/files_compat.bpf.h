@@ -88,6 +88,20 @@ struct io_kiocb {
 	void *file;
 	u8 opcode;
 } CO_RE;
+/* What preparing an operation leaves in its struct io_kiocb, all beginning with the file. */
+struct open_how {
+	u64 flags;
+} CO_RE;
+struct io_open {
+	struct open_how how;
+} CO_RE;
+struct io_close {
+	s32 fd;
+	u32 file_slot;
+} CO_RE;
+struct io_sync {
+	s32 flags;
+} CO_RE;
 struct io_uring_cqe {
 	u64 user_data;
 	s32 res;

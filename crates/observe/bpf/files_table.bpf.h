@@ -72,7 +72,9 @@ struct {
 struct ring_request {
 	u64 key;
 	u64 submit_ns;
-	u64 blocks;
+	u64 file;  /* of a close: what its descriptor stands for */
+	u32 flags; /* of an open or an fsync */
+	u32 pad;
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -9,10 +9,13 @@ enum {
 	IORING_OP_WRITE_FIXED = 5,
 	IORING_OP_SYNC_FILE_RANGE = 8,
 	IORING_OP_OPENAT = 18,
+	IORING_OP_CLOSE = 19,
 	IORING_OP_READ = 22,
 	IORING_OP_WRITE = 23,
 	IORING_OP_OPENAT2 = 28,
 };
+
+enum { IORING_FSYNC_DATASYNC = 1 };
 
 static __always_inline u32 kind_of_op(u32 op)
 {
@@ -32,6 +35,8 @@ static __always_inline u32 kind_of_op(u32 op)
 	case IORING_OP_OPENAT:
 	case IORING_OP_OPENAT2:
 		return K_OPEN;
+	case IORING_OP_CLOSE:
+		return K_CLOSE;
 	}
 	return K_NONE;
 }
@@ -43,15 +48,50 @@ static __always_inline struct ring_request *place_of_ring_request(u64 key)
 	return bpf_map_lookup_elem(&ring_requests, &index);
 }
 
+/*
+ * What the operation is about, from where its preparation has put it: the flags of an open, the file whose descriptor a
+ * close is going to close. Slots of a ring's own table of files are no descriptors.
+ */
+static __attribute__((noinline)) int note_operation(struct ring_request *q, u64 req, u32 kind)
+{
+	u32 slot = 0;
+	u64 flags = 0;
+	s32 fd = -1;
+	struct found f;
+
+	if (!q)
+		return 0;
+	q->file = 0;
+	q->flags = 0;
+	if (kind == K_OPEN && field_exists(((struct io_open *)0)->how)) {
+		READ_KERNEL(&flags, req, struct io_open, how.flags);
+		q->flags = flags;
+	} else if (kind == K_FSYNC && field_exists(((struct io_sync *)0)->flags)) {
+		READ_KERNEL(&q->flags, req, struct io_sync, flags);
+	} else if (kind == K_CLOSE && field_exists(((struct io_close *)0)->fd)) {
+		READ_KERNEL(&slot, req, struct io_close, file_slot);
+		READ_KERNEL(&fd, req, struct io_close, fd);
+		if (slot)
+			return 0;
+		f = find(file_of(fd));
+		if (!f.r)
+			return 0;
+		look_before_close(f.r, f.r->key);
+		q->file = f.r->key;
+	}
+	return 0;
+}
+
 SEC("tp_btf/io_uring_submit_req")
 int uring_submit(u64 *ctx)
 {
 	struct io_kiocb *req = (void *)ctx[0];
+	u32 kind = kind_of_op(req->opcode);
 	struct ring_request *q;
 	struct task *t;
 	u64 who, key = 0;
 
-	if (!kind_of_op(req->opcode))
+	if (!kind)
 		return 0;
 	who = bpf_get_current_pid_tgid();
 	t = place_of_thread(who);
@@ -59,7 +99,7 @@ int uring_submit(u64 *ctx)
 		return 0;
 	if (unlikely(t->tid != (u32)who))
 		meet(t, who);
-	if (!t->wanted)
+	if (!t->wanted && !(kind == K_CLOSE && state.tracked))
 		return 0;
 	/* As a number: the verifier lets nobody calculate with a pointer that it knows the type of. */
 	bpf_probe_read_kernel(&key, 8, ctx);
@@ -68,6 +108,39 @@ int uring_submit(u64 *ctx)
 		return 0;
 	q->key = key;
 	q->submit_ns = bpf_ktime_get_ns();
+	if (kind > K_WRITE)
+		note_operation(q, key, kind);
+	return 0;
+}
+
+/* An operation that moves no data has completed. */
+static __attribute__((noinline)) int uring_rare(struct ring_request *q, u64 req, u32 kind, s32 res)
+{
+	struct found f;
+	u64 file = 0;
+
+	if (!q)
+		return 0;
+	if (kind == K_OPEN) {
+		if (res >= 0 && (file = file_of(res)))
+			opened(file, res, q->flags, q->submit_ns, bpf_ktime_get_ns(), F_IO_URING);
+		return 0;
+	}
+	if (kind == K_CLOSE) {
+		__sync_fetch_and_add(&descriptor_epoch, 1);
+		f = find(q->file);
+		if (f.r) {
+			f.r->flags |= F_IO_URING;
+			release(f.r, q->submit_ns, 0);
+		}
+		return 0;
+	}
+	if (kind == K_FSYNC && (q->flags & IORING_FSYNC_DATASYNC))
+		kind = K_FDATASYNC;
+	READ_KERNEL(&file, req, struct io_kiocb, file);
+	struct sync_call c = { file, q->submit_ns, kind, -1, res, HOW_ASYNC };
+
+	synced(&c);
 	return 0;
 }
 
@@ -96,14 +169,13 @@ int uring_complete(u64 *ctx)
 	q->key = 0;
 	enter = q->submit_ns;
 	res = cqe->res;
-	now = bpf_ktime_get_ns();
-	if (kind == K_OPEN) {
-		if (res >= 0 && (file = file_of(res)))
-			opened(file, res, 0, enter, now, F_IO_URING);
+	if (kind > K_WRITE) {
+		uring_rare(q, req, kind, res);
 		return 0;
 	}
+	now = bpf_ktime_get_ns();
 	READ_KERNEL(&file, req, struct io_kiocb, file);
-	if (!file || (kind > K_WRITE))
+	if (!file)
 		return 0;
 	f = find(file);
 	r = f.r;

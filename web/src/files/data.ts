@@ -14,9 +14,10 @@ export interface FilesData {
   files: Group[];
   over_time: OverTime;
   slowest: SlowRequest[];
+  slowest_syncs: SlowRequest[];
   syncs_by_process: SyncGroup[];
   syncs_by_path: SyncGroup[];
-  while_syncing: { seconds: number; writes: number; written_bytes: number; flushes: number; reads: number } | null;
+  while_syncing: { device: string; seconds: number; writes: number; written_bytes: number; flushes: number; reads: number }[];
   /** Share of the block I/O's bytes that no request asked for at that time: writeback, metadata. */
   unattributed_percent: number | null;
 }
@@ -138,6 +139,8 @@ export interface SlowRequest {
   start_s: number;
   class: string;
   total_us: number;
+  /** Inside open and data I/Os: what they are ranked by. */
+  call_us: number;
   end_us: number;
   path: string | null;
   comm: string | null;

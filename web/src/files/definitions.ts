@@ -40,7 +40,7 @@ export const FILES: Record<string, Definition> = {
   },
   fileSlow: {
     title: "Slowest requests",
-    text: "Each bar is one request from its opening on. Of its data I/Os the first four and the slowest are kept one by one; the others are somewhere in the shaded rest. What is empty is the program's own time.",
+    text: "The requests that spent most time inside calls. Each bar is one request from its opening on. Of its data I/Os the first four and the slowest are kept one by one; the others are somewhere in the shaded rest. What is empty is the program's own time.",
     id: "A8",
   },
   fileSync: { title: "Syncs", text: "Durations of fsync, fdatasync, sync_file_range and syncfs, as their callers waited.", id: "A8" },

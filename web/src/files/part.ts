@@ -1,16 +1,20 @@
 import { timeLabel } from "../charts/base";
+import { ticks } from "../charts/svg";
 import { fill, h, onFrame, term } from "../dom";
 import * as format from "../format";
 import { segmented } from "../sections/distributions";
 import { Table } from "../sections/table";
 import type { Store } from "../store";
-import { chart, type ChartSpec, type Line } from "./charts";
+import { card, chart, type ChartSpec, type Line } from "./charts";
 import type { ClassReport, FilesData, Series } from "./data";
 import { costs } from "./costs";
 import { GROUP_COLUMNS, SYNC_COLUMNS, syncText } from "./tables";
 import { slowList } from "./waterfall";
 
 const NAMES: Record<string, string> = { in: "in (reads)", out: "out (writes)", mixed: "mixed", none: "without data", sync: "syncs", all: "all" };
+
+/** Seconds between the marks of a time axis. */
+const ROUND_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
 /** The Files part; `null` if the recording has no file-level requests. */
 export function filesPart(data: FilesData | undefined, store: Store): HTMLElement | null {
@@ -20,7 +24,7 @@ export function filesPart(data: FilesData | undefined, store: Store): HTMLElemen
 class FilesPart {
   readonly root: HTMLElement;
   readonly #charts = h("div", { class: "grid" });
-  readonly #slow = h("div");
+  readonly #slow = h("div", { class: "slow-part" });
   #set = "all";
   #util: "slots" | "exact" = "slots";
   #sizeClass: string;
@@ -86,14 +90,15 @@ class FilesPart {
   }
 
   #drawSlow(width: number): void {
-    const { slowest } = this.data;
-    if (slowest.length === 0) return;
+    const { slowest, slowest_syncs: syncs } = this.data;
     const pick = segmented("Scale of the bars", [["own", "Each to its own scale"], ["common", "One scale"]], this.#scale, (v) => {
       this.#scale = v;
       this.#drawSlow(width);
     });
-    const list = slowList(slowest, width - 34, (t) => timeLabel(this.store, t, 0.001), this.#scale === "common");
-    fill(this.#slow, h("section", { class: "panel dist", "data-panel": "files-slow" }, h("header", {}, h("h3", {}, term("Slowest requests", "fileSlow")), pick), list));
+    const at = (t: number) => timeLabel(this.store, t, 0.001);
+    const list = slowest.length > 0 ? slowList(slowest, width - 34, at, this.#scale === "common") : null;
+    const waits = syncs.length > 0 ? slowList(syncs, width - 34, at, true) : null;
+    fill(this.#slow, list ? card("files-slow", "Slowest requests", "fileSlow", pick, list) : null, waits ? card("files-slow-syncs", "Slowest syncs", "fileSync", null, waits) : null);
   }
 
   #overTime(id: string, title: string, definition: string, lines: Line[], more: Partial<ChartSpec> & Pick<ChartSpec, "axis" | "full">): ChartSpec {
@@ -101,9 +106,10 @@ class FilesPart {
     const n = Math.max(0, ...lines.map((l) => l.values.length));
     const length = Math.max(to - from, 1e-9);
     const xs = Array.from({ length: n + 1 }, (_, i) => Math.min(1, (i * step) / length));
-    const marks = Math.max(2, Math.floor(this.#width / 130));
-    const every = Math.max(1, Math.ceil(n / marks));
-    const xTicks = xs.flatMap((x, i): [number, string][] => (i % every === 0 && x < 1 ? [[x, this.#time(from + i * step)]] : []));
+    const apart = (length / Math.max(2, Math.floor(this.#width / 110))) * 0.999;
+    const every = ROUND_S.find((s) => s >= apart) ?? apart;
+    const xTicks: [number, string][] = [];
+    for (let t = Math.ceil(from / every - 1e-9) * every; t < from + length; t += every) xTicks.push([(t - from) / length, timeLabel(this.store, t, every)]);
     const at = (i: number) => `${this.#time(from + i * step)} – ${this.#time(Math.min(to, from + (i + 1) * step))}`;
     return { id, title, definition, xs, steps: true, xTicks, at, lines, ...more };
   }
@@ -207,7 +213,7 @@ class FilesPart {
     };
     const t = c?.steps;
     const text = t
-      ? `Grows in steps of ${format.binaryBytes(t.block_bytes)}: ${format.micros(t.io_us)} each, ${format.micros(t.overhead_us)} once.`
+      ? `Grows in steps of ${format.binaryBytes(t.block_bytes)}: ${format.micros(t.io_us)} each${t.overhead_us < 0 ? "; the first I/O costs less than those after it" : `, ${format.micros(t.overhead_us)} once`}.`
       : "No steps found: a straight line explains the medians as well, or there are too few sizes.";
     const spec: ChartSpec = { id: "files-size", title: "Response time by size", definition: "fileSize", xs, steps: true, xTicks: edges, at, log, axis: format.micros, full: format.micros, lines };
     return chart(spec, this.#width, pick, h("p", { class: "note", text }));
@@ -222,7 +228,7 @@ class FilesPart {
     const deciles = load?.deciles ?? [];
     const most = Math.max(...deciles.map((d) => d.per_s), 1e-9) * 1.05;
     const xs = deciles.map((d) => d.per_s / most);
-    const xTicks: [number, string][] = [0, 0.25, 0.5, 0.75].map((x) => [x, format.short(x * most)]);
+    const xTicks = ticks(most, 4).map((v): [number, string] => [v / most, format.short(v)]);
     const lines: Line[] = [{ label: "second I/O", cls: `c-${this.#loadClass}`, values: deciles.map((d) => d.median_us), about: load ? `n = ${format.count(load.n)}` : "" }];
     const at = (i: number) => `${format.number(deciles[i]?.per_s)} requests/s, n = ${format.count(deciles[i]?.n)}`;
     const spec: ChartSpec = { id: "files-load", title: "I/O duration by load", definition: "fileLoad", xs, steps: false, xTicks, xTitle: "requests per second", at, axis: format.micros, full: format.micros, lines };
@@ -237,9 +243,9 @@ class FilesPart {
     const lines = this.#lines((c) => c.atomic_percent, about, (c) => c !== "none" && c !== "sync");
     const bounds = this.data.classes.flatMap((c) => {
       const p = c.all.atomic?.pipelining_bound_percent;
-      return p === null || p === undefined ? [] : [`of class ${c.class} at most ${format.percent(p)}`];
+      return p === null || p === undefined ? [] : [`${format.percent(p)} (${c.class})`];
     });
-    const text = bounds.length > 0 ? `Of the response time pipelining could hide: ${bounds.join(", ")}.` : "";
+    const text = bounds.length > 0 ? `Pipelining could hide at most ${bounds.join(", ")} of the response time.` : "";
     const axis = (v: number) => `${format.number(v)} %`;
     return chart(this.#overTime("files-atomic", "Atomic requests", "fileAtomic", lines, { top: 100, axis, full: format.percent }), this.#width, null, h("p", { class: "note", text }));
   }
@@ -262,8 +268,8 @@ class FilesPart {
 function slopeText(load: ClassReport["by_load"] | undefined): string {
   if (!load) return "Too few requests of two blocks.";
   if (load.slope === null || load.slope_low === null || load.slope_high === null) return "The load did not vary.";
-  const f = (v: number) => `${v < 0 ? "−" : "+"}${format.number(Math.abs(v))}`;
+  const f = (v: number) => `${v < 0 ? "−" : "+"}${format.number(Math.abs(v) * 1000)}`;
   const clear = load.slope_low > 0 || load.slope_high < 0;
-  return `${f(load.slope)} µs per request/s [${f(load.slope_low)}, ${f(load.slope_high)}]${clear ? "" : ": no clear dependence"}; Spearman's ρ ${format.number(load.spearman)}.`;
+  return `${f(load.slope)} µs per 1000 requests/s [${f(load.slope_low)}, ${f(load.slope_high)}]${clear ? "" : ": no clear dependence"}; Spearman's ρ ${format.number(load.spearman).replace("-", "−")}.`;
 }
 

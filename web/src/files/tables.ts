@@ -33,10 +33,9 @@ export const SYNC_COLUMNS: Column<SyncGroup>[] = [
 
 /** What the devices did while syncs waited, and whose the rest of the block I/O is. */
 export function syncText(d: FilesData): string {
-  const m = d.while_syncing;
-  const sync = m
-    ? `While syncs waited (${format.span(m.seconds)}) the devices completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `
-    : "";
+  const sync = d.while_syncing
+    .map((m) => `While syncs waited for ${m.device} (${format.span(m.seconds)}) it completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `)
+    .join("");
   const rest = d.unattributed_percent;
   return rest === null ? sync : `${sync}${format.percent(rest)} of the bytes of block I/O belong to no request: writeback, metadata, processes that were not followed.`;
 }

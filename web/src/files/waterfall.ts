@@ -63,7 +63,8 @@ export function slowList(requests: SlowRequest[], width: number, at: (s: number)
   const legend = (Object.keys(NAMES) as Stretch["kind"][])
     .filter((k) => used.has(k))
     .map((k) => h("li", {}, h("i", { class: `swatch stretch ${k}` }), h("span", { text: NAMES[k] })));
-  return h("div", {}, h("ul", { class: "legend flat" }, ...legend, h("li", {}, term("empty: the program's own time", "fileSlow"))), h("ol", { class: "slow" }, ...rows));
+  const gaps = requests.some((r) => r.class !== "sync") ? h("li", {}, term("empty: the program's own time", "fileSlow")) : null;
+  return h("div", {}, h("ul", { class: "legend flat" }, ...legend, gaps), h("ol", { class: "slow" }, ...rows));
 }
 
 function row(r: SlowRequest, width: number, at: (s: number) => string, scale: number, used: Set<Stretch["kind"]>): HTMLElement {
@@ -88,7 +89,7 @@ function row(r: SlowRequest, width: number, at: (s: number) => string, scale: nu
     r.class,
     `at ${at(r.start_s)}`,
     r.class === "sync" ? "" : `${format.count(r.ios)} I/Os, ${format.binaryBytes(r.bytes)}`,
-    r.gaps_us !== null && r.gaps_us > 0 ? `gaps ${format.micros(r.gaps_us)}` : "",
+    r.total_us > 1.05 * r.call_us ? `response ${format.micros(r.total_us)}, of it gaps ${format.micros(r.gaps_us)}` : "",
     later,
     ...r.flags.filter((f) => f !== "creates"),
   ];
@@ -96,7 +97,7 @@ function row(r: SlowRequest, width: number, at: (s: number) => string, scale: nu
   return h(
     "li",
     {},
-    h("p", {}, h("b", { text: format.micros(r.total_us) }), h("span", { class: "path", text: r.path ?? "(name not known)" }), h("span", { class: "note", text: [who, ...facts].filter(Boolean).join(" · ") })),
+    h("p", {}, h("b", { text: format.micros(r.call_us) }), h("span", { class: "path", text: r.path ?? "(name not known)" }), h("span", { class: "note", text: [who, ...facts].filter(Boolean).join(" · ") })),
     svg,
   );
 }

@@ -54,7 +54,7 @@ pub fn if_recorded(recording: &Recording, range: &Range<i64>) -> Result<Option<F
 pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesReport> {
     // What ends with the recording ends at its last instant: a window to the end holds it.
     let to_ns = if window.to_ns >= recording.end_ns() { i64::MAX } else { window.to_ns };
-    let mut builder = FilesReportBuilder::new(window, by);
+    let mut builder = FilesReportBuilder::new(window, by).with_devices(&recording.meta().devices);
     recording.lost(window.from_ns..to_ns).iter().for_each(|l| builder.lost(l));
     let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
     let mut ios = recording.ios(window.from_ns..to_ns, columns);

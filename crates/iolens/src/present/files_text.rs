@@ -27,7 +27,8 @@ pub fn render(r: &FilesReport, meta: &RecordingMeta) -> String {
         groups(&mut out, "Files with most time in calls", &r.files, MOST_SLOW);
     }
     syncs(&mut out, r);
-    slowest(&mut out, &r.slowest);
+    slowest(&mut out, "Slowest requests", &r.slowest, MOST_SLOW);
+    slowest(&mut out, "Slowest syncs", &r.slowest_syncs, MOST_SLOW / 2);
     out
 }
 
@@ -128,14 +129,15 @@ fn conclusions(out: &mut String, c: &ClassReport) {
     if let Some(s) = &c.steps {
         let _ = writeln!(
             out,
-            "  response time grows in steps of {}: {:.1} us each, {:.1} us once",
+            "  response time grows in steps of {}: {:.1} us each, {:+.1} us once",
             binary_size(s.block_bytes as f64),
             s.io_us,
             s.overhead_us
         );
     }
     if let Some((slope, low, high)) = c.by_load.as_ref().and_then(|l| Some((l.slope?, l.slope_low?, l.slope_high?))) {
-        let _ = writeln!(out, "  an I/O takes {slope:+.3} us [{low:+.3}, {high:+.3}] per request/s of load");
+        let [slope, low, high] = [slope, low, high].map(|v| v * 1000.0);
+        let _ = writeln!(out, "  an I/O takes {slope:+.2} us [{low:+.2}, {high:+.2}] more per 1000 requests/s of load");
     }
 }
 
@@ -181,10 +183,11 @@ fn syncs(out: &mut String, r: &FilesReport) {
             s.n, s.p50_us, s.p95_us, s.p99_us, s.max_us
         );
     }
-    if let Some(m) = &r.while_syncing {
+    for m in &r.while_syncing {
         let _ = writeln!(
             out,
-            "while syncs waited ({:.3} s) the devices completed {} writes ({}), {} flushes, {} reads",
+            "while syncs waited for {} ({:.3} s) it completed {} writes ({}), {} flushes, {} reads",
+            terminal(&m.device),
             m.seconds,
             m.writes,
             binary_size(m.written_bytes as f64),
@@ -194,23 +197,24 @@ fn syncs(out: &mut String, r: &FilesReport) {
     }
 }
 
-fn slowest(out: &mut String, slowest: &[SlowRequest]) {
+fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize) {
     if slowest.is_empty() {
         return;
     }
     let legend = "o open, R/W I/O from a device, r from memory, . gap";
     let _ = writeln!(
         out,
-        "\n{:>10} {:>12} {:>6} {:>10}  {:<WATERFALL$}  Slowest requests",
-        "start s", "us", "I/Os", "bytes", legend
+        "\n{:>10} {:>12} {:>12} {:>6} {:>10}  {:<51}  {title}",
+        "start s", "calls us", "us", "I/Os", "bytes", legend
     );
-    for s in slowest.iter().take(MOST_SLOW) {
+    for s in slowest.iter().take(most) {
         let name = s.path.as_deref().unwrap_or("?");
         let who = s.comm.as_deref().unwrap_or("?");
         let _ = writeln!(
             out,
-            "{:>10.3} {:>12.1} {:>6} {:>10}  {:<51}  {} {} {}",
+            "{:>10.3} {:>12.1} {:>12.1} {:>6} {:>10}  {:<51}  {} {} {}",
             s.start_s,
+            s.call_us,
             s.total_us,
             s.ios,
             binary_size(s.bytes as f64),

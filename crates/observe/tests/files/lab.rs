@@ -41,8 +41,13 @@ pub fn children() -> FilesOptions {
 
 /// The story, compiled.
 pub fn story(dir: &Path) -> PathBuf {
-    let program = dir.join("story");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/files/story.c");
+    compiled(dir, "story")
+}
+
+/// A program beside this file, compiled.
+pub fn compiled(dir: &Path, name: &str) -> PathBuf {
+    let program = dir.join(name);
+    let source = format!("{}/tests/files/{name}.c", env!("CARGO_MANIFEST_DIR"));
     let out = Command::new("cc").args(["-O1", "-w", "-pthread", "-o"]).arg(&program).arg(source).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     program

@@ -1,6 +1,9 @@
 //! The tracer of file-level requests beside scripted programs and `strace` (privileged; skipped aloud elsewhere).
 #![allow(clippy::unwrap_used)]
 
+mod beside;
+mod filters;
 mod lab;
 mod many;
 mod story;
+mod strace_log;

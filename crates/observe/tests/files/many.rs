@@ -2,9 +2,9 @@
 
 use std::{fs, process::Command};
 
-use iolens_core::model::RequestFlags;
+use iolens_core::model::{RequestClass, RequestFlags, SyncKind};
 
-use super::lab::{children, machine_has, record, story, turn};
+use super::lab::{children, compiled, machine_has, record, story, turn};
 
 #[test]
 fn ten_thousand_descriptors_are_kept_apart() {
@@ -60,4 +60,30 @@ fn io_uring_is_seen_to_the_last_byte() {
         ring.iter().map(|(_, r)| (r.ios_in, r.bytes_in)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1)),
         (1024, 4 << 20)
     );
+}
+
+#[test]
+fn a_files_whole_life_may_pass_through_io_uring() {
+    let _turn = turn();
+    if !machine_has(&["cc"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = compiled(tmp.path(), "ring");
+    let file = tmp.path().join("data");
+    if Command::new(&program).arg(&file).status().unwrap().code() == Some(77) {
+        eprintln!("SKIP: io_uring is not allowed here");
+        return;
+    }
+    let (requests, lost) = record(&children(), Command::new(&program).arg(&file), tmp.path());
+    assert!(lost.is_empty(), "{lost:?}");
+    let of_file: Vec<_> = requests.iter().filter(|(path, _)| path == "data").map(|(_, r)| r).collect();
+    let syncs: Vec<_> = of_file.iter().filter_map(|r| r.sync).collect();
+    assert_eq!(syncs, [SyncKind::Fsync, SyncKind::Fdatasync]);
+    let data: Vec<_> = of_file.iter().filter(|r| r.sync.is_none()).collect();
+    let [r] = &data[..] else { panic!("{data:#?}") };
+    assert_eq!((r.ios_out, r.bytes_out, r.ios_in, r.bytes_in, r.empty_reads), (1, 8192, 1, 100, 1));
+    assert!(r.flags.has(RequestFlags::IO_URING) && r.flags.has(RequestFlags::CREATES), "{r:?}");
+    assert!(!r.flags.has(RequestFlags::AT_EXIT) && r.close_ns.is_some_and(|ns| ns > 0), "closed by the ring: {r:?}");
+    assert_eq!((r.class(), r.size), (RequestClass::Out, Some(8192)));
 }

@@ -14,9 +14,9 @@ use super::gap::{BlockIos, Gap, reads_and_hits};
 use super::load::{DurationByLoad, LoadedIo, duration_by_load};
 use super::overhead::{Classical, Direct, DirectPoint, Verdict, classical, direct, verdict};
 use super::size::{SizeBin, SizePoint, Steps, bins, steps};
-use super::syncs::{Meanwhile, SyncGroup, SyncSummary, Syncs, brief, meanwhile, worst};
+use super::syncs::{Brief, Meanwhile, SyncGroup, SyncSpan, SyncSummary, Syncs, meanwhile, worst};
 use super::timeline::{FilesOverTime, FilesTimeline};
-use crate::model::{Class, DataIo, Io, Lost, Request, RequestClass, RequestFlags};
+use crate::model::{DataIo, Device, Io, Lost, Request, RequestClass, RequestFlags};
 
 /// By what requests are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -55,6 +55,8 @@ pub struct SlowRequest {
     pub class: &'static str,
     /// Open to the last data I/O's exit (of a sync: its duration), in microseconds.
     pub total_us: f64,
+    /// The part of it inside calls (open and data I/Os), by which they are ranked.
+    pub call_us: f64,
     /// File. Untrusted.
     pub path: Option<String>,
     /// Process name. Untrusted.
@@ -183,14 +185,16 @@ pub struct FilesReport {
     pub files: Vec<Group>,
     /// Requests over time.
     pub over_time: FilesOverTime,
-    /// The slowest requests.
+    /// The requests of data that spent most time inside calls.
     pub slowest: Vec<SlowRequest>,
+    /// The syncs that took longest.
+    pub slowest_syncs: Vec<SlowRequest>,
     /// The processes that waited longest for syncs.
     pub syncs_by_process: Vec<SyncGroup>,
     /// The files whose syncs took longest.
     pub syncs_by_path: Vec<SyncGroup>,
-    /// What devices did while syncs waited; `None` without syncs or block I/Os.
-    pub while_syncing: Option<Meanwhile>,
+    /// What the devices under synced files did while syncs waited; empty without syncs or block I/Os.
+    pub while_syncing: Vec<Meanwhile>,
     /// Percent of the bytes of block I/O that cannot be laid to a request.
     pub unattributed_percent: Option<f64>,
 }
@@ -224,7 +228,8 @@ pub struct FilesReportBuilder {
     window: Window,
     by: By,
     blocks: BlockIos,
-    briefs: Vec<(i64, Class, i64)>,
+    briefs: Vec<Brief>,
+    devices: Vec<Device>,
     ordered: bool,
     kept: Vec<Kept>,
     one_in: u64,
@@ -236,7 +241,8 @@ pub struct FilesReportBuilder {
     syncs_by_process: HashMap<String, Syncs>,
     syncs_by_path: HashMap<String, Syncs>,
     slowest: Vec<Request>,
-    sync_spans: Vec<(i64, i64)>,
+    slowest_syncs: Vec<Request>,
+    sync_spans: Vec<SyncSpan>,
     flags: BTreeMap<&'static str, u64>,
     requests: u64,
     unknown_start: u64,
@@ -251,6 +257,7 @@ impl FilesReportBuilder {
             by,
             blocks: BlockIos::default(),
             briefs: Vec::new(),
+            devices: Vec::new(),
             ordered: false,
             kept: Vec::new(),
             one_in: 1,
@@ -262,6 +269,7 @@ impl FilesReportBuilder {
             syncs_by_process: HashMap::new(),
             syncs_by_path: HashMap::new(),
             slowest: Vec::new(),
+            slowest_syncs: Vec::new(),
             sync_spans: Vec::new(),
             flags: BTreeMap::new(),
             requests: 0,
@@ -270,11 +278,17 @@ impl FilesReportBuilder {
         }
     }
 
+    /// With the recording's devices, to tell which of them synced files lie on.
+    #[must_use]
+    pub fn with_devices(self, devices: &[Device]) -> FilesReportBuilder {
+        FilesReportBuilder { devices: devices.to_vec(), ..self }
+    }
+
     /// Takes a completed block I/O, before the first request.
     pub fn push_io(&mut self, io: &Io) {
         self.blocks.push(io);
         if self.briefs.len() < BRIEF {
-            self.briefs.push(brief(io));
+            self.briefs.push(io.into());
         }
     }
 
@@ -301,7 +315,7 @@ impl FilesReportBuilder {
         self.unknown_start += u64::from(!r.start_known());
         match r.sync {
             Some(_) => {
-                self.sync_spans.push((r.start_ns, r.end_ns));
+                self.sync_spans.push((r.start_ns, r.end_ns, r.fs_dev));
                 self.syncs_by_process.entry(key_of(By::Process, r)).or_default().add(r);
                 self.syncs_by_path.entry(key_of(By::Path, r)).or_default().add(r);
             }
@@ -351,12 +365,17 @@ impl FilesReportBuilder {
         });
     }
 
+    /// By the time inside calls: of a file that a program keeps open most of the time is the program's own.
     fn rank(&mut self, r: &Request) {
-        let Some(total) = r.total_ns() else { return };
-        let at = self.slowest.partition_point(|s| s.total_ns().unwrap_or(0) >= total);
-        if at < TOP {
-            self.slowest.insert(at, r.clone());
-            self.slowest.truncate(TOP);
+        let Some(waited) = call_ns(r) else { return };
+        let (ranking, most) = match r.sync {
+            None => (&mut self.slowest, TOP),
+            Some(_) => (&mut self.slowest_syncs, TOP / 2),
+        };
+        let at = ranking.partition_point(|s| call_ns(s).unwrap_or(0) >= waited);
+        if at < most {
+            ranking.insert(at, r.clone());
+            ranking.truncate(most);
         }
     }
 
@@ -368,7 +387,8 @@ impl FilesReportBuilder {
         let classes = [RequestClass::In, RequestClass::Out, RequestClass::Mixed];
         let classes = classes.into_iter().filter_map(|c| self.class(c, peak_window, &counts, group_ns)).collect();
         let syncs = self.sync_spans.len() as u64;
-        let while_syncing = (syncs > 0 && !self.briefs.is_empty()).then(|| meanwhile(&self.sync_spans, &self.briefs));
+        let recorded = !self.briefs.is_empty();
+        let while_syncing = recorded.then(|| meanwhile(&self.sync_spans, &self.briefs, &self.devices));
         let mut files = groups(self.files.drain().map(|(k, v)| (k.to_string(), v)));
         files.truncate(TOP);
         FilesReport {
@@ -386,9 +406,10 @@ impl FilesReportBuilder {
             files,
             over_time: self.timeline.finish(),
             slowest: self.slowest.iter().map(slow).collect(),
+            slowest_syncs: self.slowest_syncs.iter().map(slow).collect(),
             syncs_by_process: worst(self.syncs_by_process, TOP),
             syncs_by_path: worst(self.syncs_by_path, TOP),
-            while_syncing,
+            while_syncing: while_syncing.unwrap_or_default(),
             unattributed_percent: self.blocks.unattributed_percent(),
         }
     }
@@ -497,6 +518,13 @@ fn key_of(by: By, r: &Request) -> String {
     }
 }
 
+/// Nanoseconds from the opening to the last data I/O's exit without the gaps: inside open and data I/Os, or inside the
+/// sync. `None` where the response time is not known.
+fn call_ns(r: &Request) -> Option<i64> {
+    let total = r.total_ns()?;
+    Some(if r.sync.is_some() { total } else { total.min(r.active_ns + r.open_ns.unwrap_or(0)) })
+}
+
 fn direct_point(r: &Request, device: Option<(i64, i64)>) -> DirectPoint {
     let first = r.first.first();
     let second = r.first.get(1);
@@ -506,7 +534,8 @@ fn direct_point(r: &Request, device: Option<(i64, i64)>) -> DirectPoint {
         open_ns: r.open_ns,
         first_ns: first.map(|io| io.duration_ns),
         second_ns: second.map(|io| io.duration_ns),
-        second_hit: second.and_then(|io| io.how.cache_hit()),
+        // A read among writes does not speak for them.
+        second_hit: second.filter(|_| r.class() == RequestClass::In).and_then(|io| io.how.cache_hit()),
         later_ns: first.filter(|_| later > 0).map(|io| (r.active_ns - io.duration_ns) / later),
         close_ns: r.close_ns,
         gaps_ns: r.gaps_ns().filter(|_| r.ios() > 0),
@@ -535,6 +564,7 @@ fn slow(r: &Request) -> SlowRequest {
         start_s: r.start_ns as f64 / 1e9,
         class: r.class().name(),
         total_us: us(r.total_ns().unwrap_or(0)),
+        call_us: us(call_ns(r).unwrap_or(0)),
         path: r.path.as_deref().map(str::to_owned),
         comm: r.comm.map(|c| c.to_text().into_owned()),
         tgid: r.tgid,
@@ -596,7 +626,9 @@ mod tests {
         b.push(&Request { sync: Some(SyncKind::Fsync), ..Request::new(59_000_000_000, 59_100_000_000) });
         let r = b.finish();
         assert_eq!((r.requests, r.syncs, r.groups.len(), r.files.len(), r.slowest.len()), (6000, 1, 51, 20, 20));
-        assert_eq!(r.slowest[0].class, "sync");
+        assert_eq!((r.slowest[0].class, r.slowest_syncs.len(), r.slowest_syncs[0].call_us), ("in", 1, 100_000.0));
+        // Five I/Os of 40 us after an open of 5 us; the gaps of 3 us each are the program's.
+        assert_eq!((r.slowest[0].call_us, r.slowest[0].total_us), (205.0, 220.0));
         let c = &r.classes[0];
         assert_eq!((c.class, c.steps.map(|s| s.block_bytes)), ("in", Some(8192)));
         let k = c.all.classical.expect("both sizes");

@@ -89,7 +89,7 @@ pub struct Steps {
     pub block_bytes: i64,
     /// Cost of each I/O (height of a step), in microseconds.
     pub io_us: f64,
-    /// What is paid once, in microseconds.
+    /// What is paid once, in microseconds; below zero if the first I/O costs less than those after it.
     pub overhead_us: f64,
     /// By how much the Bayesian information criterion prefers it to a straight line; more than 10 is decisive.
     pub bic_gain: f64,
@@ -107,8 +107,9 @@ struct Level {
     us: f64,
 }
 
-/// Looks for steps: medians of 1 KiB bins against a piecewise constant function of each period, chosen by BIC. `None`
-/// if a straight line explains the data as well, or there is too little of it.
+/// Looks for steps: medians of 1 KiB bins against functions that are constant over each period, with steps of any
+/// heights or all of one height, chosen by BIC. `None` if a straight line explains the data as well, or there is too
+/// little of it.
 pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     let mut sorted: Vec<SizePoint> = points.iter().filter(|p| p.bytes > 0).copied().collect();
     sorted.sort_by_key(|p| p.bytes);
@@ -123,16 +124,19 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     if levels.len() < 8 {
         return None;
     }
-    let line = bic(&levels, 2.0, straight_line(&levels));
+    let line = bic(&levels, 2.0, straight_line(&levels, |kib| kib as f64));
     let candidates = BLOCKS.into_iter().filter_map(|block| {
         let (rss, groups) = piecewise(&levels, block / KIB);
-        (groups >= 2.0).then(|| (bic(&levels, groups, rss), block))
+        let stairs = straight_line(&levels, |kib| ((kib - 1) / (block / KIB) + 1) as f64);
+        // The period is a parameter of the stairs; many periods of their own height would cost one each.
+        let best = bic(&levels, groups, rss).min(bic(&levels, 3.0, stairs));
+        (groups >= 2.0).then_some((best, block))
     });
     let (best, block_bytes) = candidates.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let (overhead_us, io_us) = costs(&sorted, block_bytes)?;
-    // Costs below zero are a fit of something else.
-    let sane = io_us > 0.0 && overhead_us >= 0.0;
-    (best < line && sane).then_some(Steps { block_bytes, io_us, overhead_us, bic_gain: line - best })
+    // A cost below zero is a fit of something else; an overhead below zero is not: with each I/O but the first comes a
+    // wait of the program's own, as for a slow client.
+    (best < line && io_us > 0.0).then_some(Steps { block_bytes, io_us, overhead_us, bic_gain: line - best })
 }
 
 fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
@@ -144,16 +148,16 @@ fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
     n * (rss.max(1e-9 * all).max(f64::MIN_POSITIVE) / weight).ln() + parameters * n.ln()
 }
 
-fn straight_line(levels: &[Level]) -> f64 {
+/// Residual sum of squares around the straight line over `x`.
+fn straight_line(levels: &[Level], x: impl Fn(i64) -> f64) -> f64 {
     let w: f64 = levels.iter().map(|l| l.weight).sum();
-    let (mx, my) =
-        levels.iter().fold((0.0, 0.0), |(x, y), l| (x + l.weight * l.kib as f64 / w, y + l.weight * l.us / w));
+    let (mx, my) = levels.iter().fold((0.0, 0.0), |(mx, my), l| (mx + l.weight * x(l.kib) / w, my + l.weight * l.us / w));
     let (sxx, sxy) = levels.iter().fold((0.0, 0.0), |(xx, xy), l| {
-        let dx = l.kib as f64 - mx;
+        let dx = x(l.kib) - mx;
         (xx + l.weight * dx * dx, xy + l.weight * dx * (l.us - my))
     });
     let slope = if sxx > 0.0 { sxy / sxx } else { 0.0 };
-    levels.iter().map(|l| l.weight * (l.us - my - slope * (l.kib as f64 - mx)).powi(2)).sum()
+    levels.iter().map(|l| l.weight * (l.us - my - slope * (x(l.kib) - mx)).powi(2)).sum()
 }
 
 /// Residual sum of squares around the mean of each period, and how many periods there are.
@@ -197,6 +201,21 @@ mod tests {
             assert_eq!(s.block_bytes, block);
             assert!((s.io_us / 12.0 - 1.0).abs() < 0.02 && (s.overhead_us / 58.0 - 1.0).abs() < 0.02, "{s:?}");
         }
+    }
+
+    #[test]
+    fn few_large_files_do_not_hide_the_steps_of_many_small_ones() {
+        // As a web server reads: sizes fall off, I/Os of 8 KiB, and a wait for the client before each but the first.
+        let mut lot = super::super::tests::Lot::new(4);
+        let points: Vec<SizePoint> = (0..20_000)
+            .map(|_| {
+                let bytes = 1 + (-12_000.0 * lot.uniform().ln()) as i64;
+                let total = 8_000.0 + 20_000.0 * ((bytes - 1) / 8192) as f64;
+                SizePoint { bytes, total_ns: (total * (0.5 - lot.uniform().ln())) as i64, first_ns: 8_000 }
+            })
+            .collect();
+        let s = steps(&points).expect("steps");
+        assert!(s.block_bytes == 8192 && s.overhead_us < 0.0, "{s:?}");
     }
 
     #[test]

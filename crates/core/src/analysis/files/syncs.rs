@@ -1,11 +1,11 @@
 //! What forcing data to the device cost, and what the devices did meanwhile.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
 use super::super::latencies::Latencies;
-use crate::model::{Class, Io, Request};
+use crate::model::{Class, DevId, Device, Io, Request};
 
 /// Syncs of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -77,9 +77,11 @@ impl Syncs {
     }
 }
 
-/// What the devices completed while at least one sync was waiting.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+/// What a device completed while at least one sync of a file on it was waiting.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Meanwhile {
+    /// The device's name, or its number.
+    pub device: String,
     /// Seconds with a sync waiting.
     pub seconds: f64,
     /// Writes completed in that time.
@@ -92,9 +94,48 @@ pub struct Meanwhile {
     pub reads: u64,
 }
 
-/// Adds up `ios` (in order of completion) over the union of the intervals of `syncs`.
-pub fn meanwhile(syncs: &[(i64, i64)], ios: &[(i64, Class, i64)]) -> Meanwhile {
-    let mut spans = syncs.to_vec();
+/// An I/O, as far as [`meanwhile`] looks at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Brief {
+    done_ns: i64,
+    dev: DevId,
+    class: Class,
+    bytes: i64,
+}
+
+impl From<&Io> for Brief {
+    fn from(io: &Io) -> Brief {
+        Brief { done_ns: io.done_ns, dev: io.dev, class: io.class(), bytes: io.bytes }
+    }
+}
+
+/// A sync: its interval, and the device number of its file's file system.
+pub type SyncSpan = (i64, i64, Option<i32>);
+
+/// The whole disk of a device or partition.
+fn disk_of(fs_dev: i32, devices: &[Device]) -> Option<DevId> {
+    let holds = |d: &&Device| d.id == DevId(fs_dev) || d.partitions.iter().any(|(_, id)| *id == DevId(fs_dev));
+    devices.iter().find(holds).map(|d| d.id)
+}
+
+/// Adds up `ios` (in order of completion) over the union of the intervals of `syncs`, for each device under the synced
+/// files: layers and other disks would count the same data twice, or others'. Syncs on file systems whose device is not
+/// known (btrfs, overlays) are left out.
+pub fn meanwhile(syncs: &[SyncSpan], ios: &[Brief], devices: &[Device]) -> Vec<Meanwhile> {
+    let mut spans: BTreeMap<DevId, Vec<(i64, i64)>> = BTreeMap::new();
+    for (from, to, fs_dev) in syncs {
+        if let Some(disk) = fs_dev.and_then(|d| disk_of(d, devices)) {
+            spans.entry(disk).or_default().push((*from, *to));
+        }
+    }
+    let name = |dev: DevId| {
+        let known = devices.iter().find(|d| d.id == dev).map(|d| d.name.clone());
+        known.unwrap_or_else(|| format!("{}:{}", dev.major(), dev.minor()))
+    };
+    spans.into_iter().map(|(dev, spans)| Meanwhile { device: name(dev), ..on_device(dev, spans, ios) }).collect()
+}
+
+fn on_device(dev: DevId, mut spans: Vec<(i64, i64)>, ios: &[Brief]) -> Meanwhile {
     spans.sort_unstable();
     let mut union: Vec<(i64, i64)> = Vec::new();
     for (from, to) in spans {
@@ -105,12 +146,12 @@ pub fn meanwhile(syncs: &[(i64, i64)], ios: &[(i64, Class, i64)]) -> Meanwhile {
     }
     let mut out = Meanwhile { seconds: union.iter().map(|(a, b)| (b - a) as f64 / 1e9).sum(), ..Meanwhile::default() };
     for (from, to) in union {
-        let first = ios.partition_point(|io| io.0 < from);
-        for (_, class, bytes) in ios[first..].iter().take_while(|io| io.0 <= to) {
-            match class {
+        let first = ios.partition_point(|io| io.done_ns < from);
+        for io in ios[first..].iter().take_while(|io| io.done_ns <= to).filter(|io| io.dev == dev) {
+            match io.class {
                 Class::Write => {
                     out.writes += 1;
-                    out.written_bytes += bytes;
+                    out.written_bytes += io.bytes;
                 }
                 Class::Flush => out.flushes += 1,
                 Class::Read => out.reads += 1,
@@ -121,26 +162,28 @@ pub fn meanwhile(syncs: &[(i64, i64)], ios: &[(i64, Class, i64)]) -> Meanwhile {
     out
 }
 
-/// What [`meanwhile`] needs of an I/O.
-pub fn brief(io: &Io) -> (i64, Class, i64) {
-    (io.done_ns, io.class(), io.bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn overlapping_syncs_count_their_time_and_ios_once() {
+    fn overlapping_syncs_count_their_devices_time_and_ios_once() {
+        let disk = DevId::new(8, 0);
+        let io = |done_ns, class, bytes| Brief { done_ns, dev: disk, class, bytes };
         let ios = [
-            (5, Class::Write, 100),
-            (15, Class::Write, 10),
-            (18, Class::Flush, 0),
-            (40, Class::Read, 7),
-            (60, Class::Write, 1),
+            io(5, Class::Write, 100),
+            io(15, Class::Write, 10),
+            Brief { dev: DevId::new(7, 0), ..io(16, Class::Write, 10) },
+            io(18, Class::Flush, 0),
+            io(40, Class::Read, 7),
+            io(60, Class::Write, 1),
         ];
-        let m = meanwhile(&[(10, 20), (15, 30), (38, 45)], &ios);
-        assert_eq!((m.writes, m.written_bytes, m.flushes, m.reads), (1, 10, 1, 1));
+        let mut device = Device::named("sda", disk);
+        device.partitions.push(("sda1".to_owned(), DevId::new(8, 1)));
+        let on = Some(DevId::new(8, 1).0);
+        let all = meanwhile(&[(10, 20, on), (15, 30, on), (38, 45, on), (0, 99, Some(77)), (0, 99, None)], &ios, &[device]);
+        let [m] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((m.device.as_str(), m.writes, m.written_bytes, m.flushes, m.reads), ("sda", 1, 10, 1, 1));
         assert!((m.seconds - 27e-9).abs() < 1e-15);
     }
 

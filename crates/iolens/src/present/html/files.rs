@@ -21,6 +21,7 @@ pub(super) fn block(report: &FilesReport) -> Value {
         "files": report.files,
         "over_time": report.over_time,
         "slowest": report.slowest,
+        "slowest_syncs": report.slowest_syncs,
         "syncs_by_process": report.syncs_by_process,
         "syncs_by_path": report.syncs_by_path,
         "while_syncing": report.while_syncing,
@@ -36,11 +37,9 @@ fn round(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(round),
         Value::Object(fields) => fields.values_mut().for_each(round),
         Value::Number(n) if n.is_f64() => {
-            let Some(v) = n.as_f64().filter(|v| *v != 0.0) else { return };
-            let unit = 10f64.powi(6 - v.abs().log10().floor() as i32);
-            // Numbers too small or too large for this stay as they are.
-            let rounded = (v * unit).round() / unit;
-            if rounded.is_finite() {
+            // By way of decimals: multiplying would leave a tail of digits.
+            let rounded = n.as_f64().and_then(|v| format!("{v:.6e}").parse::<f64>().ok());
+            if let Some(rounded) = rounded {
                 *value = json!(rounded);
             }
         }
@@ -83,7 +82,7 @@ pub(super) mod tests {
         assert_eq!((&v["requests"], &v["syncs_by_path"][0]["key"]), (&json!(400), &json!("/x")));
         let rates = v["over_time"]["classes"][0]["per_s"].as_array().expect("series");
         assert_eq!((rates.len(), rates[0].as_f64()), (100, Some(50.0)));
-        assert_eq!(v["slowest"][1]["end_us"], json!(110.0));
+        assert_eq!(v["slowest"][0]["end_us"], json!(110.0));
         let mut n = json!([std::f64::consts::PI * 1e5, 0.0, 12, 1e-300]);
         round(&mut n);
         assert_eq!(n, json!([314159.3, 0.0, 12, 1e-300]));

@@ -1,0 +1,250 @@
+//! The same run as `strace` saw it: the same requests, and every time of ours inside the call as `strace` timed it.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use iolens_core::model::{Request, RequestFlags};
+
+use super::{
+    lab::{children, machine_has, record, story, turn},
+    strace_log::{Call, calls},
+};
+
+/// Data I/Os, bytes, of reads and of writes; end-of-file probes; failures.
+#[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
+struct Sums {
+    ios_in: i64,
+    bytes_in: i64,
+    ios_out: i64,
+    bytes_out: i64,
+    empty: i64,
+    failed: i64,
+}
+
+impl Sums {
+    fn of(r: &Request) -> Sums {
+        let (ios_in, bytes_in, ios_out, bytes_out) = (r.ios_in, r.bytes_in, r.ios_out, r.bytes_out);
+        Sums { ios_in, bytes_in, ios_out, bytes_out, empty: r.empty_reads, failed: r.failed }
+    }
+
+    fn add(&mut self, bytes: i64, writes: bool) {
+        match (bytes, writes) {
+            (..0, _) => self.failed += 1,
+            (0, _) => self.empty += i64::from(!writes),
+            (n, false) => (self.ios_in, self.bytes_in) = (self.ios_in + 1, self.bytes_in + n),
+            (n, true) => (self.ios_out, self.bytes_out) = (self.ios_out + 1, self.bytes_out + n),
+        }
+    }
+}
+
+/// What one opening led to, according to `strace`.
+#[derive(Debug, Default)]
+struct Theirs {
+    fd: i64,
+    open: Option<Call>,
+    sums: Sums,
+    ios: Vec<Call>,
+}
+
+const READS: [&str; 5] = ["read", "pread64", "readv", "preadv", "preadv2"];
+const WRITES: [&str; 5] = ["write", "pwrite64", "writev", "pwritev", "pwritev2"];
+
+/// Requests by path, in the order of their openings. A path that is opened again is closed before, in our stories.
+fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
+    let mut all: BTreeMap<String, Vec<Theirs>> = BTreeMap::new();
+    for call in calls {
+        if call.name.starts_with("open") {
+            if let Some(path) = &call.opened {
+                let theirs = Theirs { fd: call.result, open: Some(call.clone()), ..Theirs::default() };
+                all.entry(bare(path)).or_default().push(theirs);
+            }
+            continue;
+        }
+        let sides: Vec<(usize, bool)> = match call.name.as_str() {
+            name if READS.contains(&name) => vec![(0, false)],
+            name if WRITES.contains(&name) => vec![(0, true)],
+            "copy_file_range" => vec![(0, false), (1, true)],
+            "sendfile" => vec![(0, true), (1, false)],
+            _ => vec![],
+        };
+        for (at, writes) in sides {
+            let path = call.files.get(at).map(|p| bare(p));
+            let Some(theirs) = path.and_then(|p| all.get_mut(&p)).and_then(|t| t.last_mut()) else { continue };
+            theirs.sums.add(call.result, writes);
+            if call.result > 0 {
+                theirs.ios.push(call.clone());
+            }
+        }
+    }
+    all
+}
+
+fn bare(path: &str) -> String {
+    path.trim_end_matches("(deleted)").trim_end().to_owned()
+}
+
+/// How much later than `strace`'s stamps our times are, in microseconds.
+#[derive(Default)]
+struct Times {
+    later_us: Vec<f64>,
+}
+
+impl Times {
+    /// The tracer stops a thread before our entry probe and after our exit probe: our times must lie within its own.
+    /// A microsecond on each side is what its stamps leave out.
+    fn inside(&mut self, call: &Call, from_us: f64, to_us: f64, what: &str) {
+        let end = call.start_us + call.duration_us;
+        assert!(
+            call.start_us - 2.0 <= from_us && from_us <= to_us && to_us <= end + 2.0,
+            "{what}: {from_us:.1}..{to_us:.1} beside {call:?}"
+        );
+        self.later_us.push(from_us - call.start_us);
+    }
+}
+
+/// Nanoseconds of the wall clock at `CLOCK_MONOTONIC` 0.
+fn wall_at_monotonic_zero() -> i64 {
+    let now = |clock| {
+        let t = rustix::time::clock_gettime(clock);
+        t.tv_sec * 1_000_000_000 + t.tv_nsec
+    };
+    let (a, wall, b) = (
+        now(rustix::time::ClockId::Monotonic),
+        now(rustix::time::ClockId::Realtime),
+        now(rustix::time::ClockId::Monotonic),
+    );
+    wall - (a + b) / 2
+}
+
+/// Runs `command` under strace while it is recorded, and compares what both saw of files below `data`.
+fn compare(command: &[&Path], arguments: &[&str], data: &Path) {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-ttt", "-T", "-s", "0", "-o"]).arg(log.path()).args(command).args(arguments);
+    let zero = wall_at_monotonic_zero();
+    let (ours, lost) = record(&children(), &mut strace, data);
+    assert!(lost.is_empty(), "{lost:?}");
+    let calls = calls(&fs::read_to_string(log.path()).unwrap(), &data.canonicalize().unwrap());
+    let theirs = requests_of(&calls);
+    let mut mine: BTreeMap<&str, Vec<&Request>> = BTreeMap::new();
+    for (path, r) in ours.iter().filter(|(_, r)| r.sync.is_none()) {
+        mine.entry(path).or_default().push(r);
+    }
+    let (mut times, mut compared) = (Times::default(), 0);
+    for (path, theirs) in &theirs {
+        let of_path = mine.get_mut(path.as_str()).unwrap_or_else(|| panic!("{path} is missing in {ours:#?}"));
+        of_path.sort_by_key(|r| r.start_ns);
+        // Received by message: one that we did not see open, and that strace knows by the same path.
+        let (received, opened): (Vec<&Request>, Vec<&Request>) =
+            of_path.iter().partition(|r| r.flags.has(RequestFlags::UNKNOWN_START));
+        assert_eq!(opened.len(), theirs.len(), "{path}: {opened:#?} beside {theirs:#?}");
+        for (r, t) in opened.iter().zip(theirs) {
+            let mut sums = Sums::of(r);
+            for more in &received {
+                let s = Sums::of(more);
+                sums = Sums { ios_in: sums.ios_in + s.ios_in, bytes_in: sums.bytes_in + s.bytes_in, ..sums };
+            }
+            assert_eq!((i64::from(r.fd.unwrap()), sums), (t.fd, t.sums), "{path}: {r:#?} beside {t:#?}");
+            compared += 1;
+            let wall = |ns: i64| (ns + zero) as f64 / 1e3;
+            let open = t.open.as_ref().unwrap();
+            times.inside(open, wall(r.start_ns), wall(r.start_ns + r.open_ns.unwrap()), path);
+            // Where calls overlap, the order of their ends, ours, need not be that of their beginnings, theirs.
+            let overlap = t.ios.windows(2).any(|w| w[0].start_us + w[0].duration_us > w[1].start_us);
+            for (io, call) in r.first.iter().zip(&t.ios).filter(|_| !overlap) {
+                let from = r.start_ns + io.after_ns;
+                times.inside(call, wall(from), wall(from + io.duration_ns), path);
+                assert_eq!(io.bytes, call.result, "{path}");
+            }
+        }
+    }
+    let n = times.later_us.len();
+    assert!(compared >= 2 && n >= 4, "{compared} requests, {n} times");
+    times.later_us.sort_by(f64::total_cmp);
+    let near = times.later_us.iter().filter(|us| **us <= 20.0).count();
+    eprintln!(
+        "{compared} requests the same; {n} entries {:.1} us (median) after strace's stamp, {:.1} % of them within 20 us",
+        times.later_us[n / 2],
+        100.0 * near as f64 / n as f64
+    );
+}
+
+#[test]
+fn a_story_in_c_is_the_same_to_strace() {
+    let _turn = turn();
+    if !machine_has(&["cc", "strace"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = story(tmp.path());
+    let data = tmp.path().join("data");
+    fs::create_dir(&data).unwrap();
+    compare(&[&program, &data], &[], &data);
+}
+
+#[test]
+fn ten_thousand_descriptors_are_the_same_to_strace() {
+    let _turn = turn();
+    if !machine_has(&["cc", "strace"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = story(tmp.path());
+    let data = tmp.path().join("data");
+    fs::create_dir(&data).unwrap();
+    compare(&[&program, &data], &["many"], &data);
+}
+
+/// Buffered streams, unbuffered ones, a child with an inherited descriptor, and pauses.
+const PYTHON: &str = r#"
+import os, subprocess, sys, time
+d = sys.argv[1]
+with open(d + "/stream", "w+") as f:
+    for i in range(3000):
+        print("line", i, file=f)
+    f.seek(0)
+    f.read()
+with open(d + "/raw", "wb", buffering=0) as f:
+    for n in (1, 10, 100, 1000):
+        f.write(b"x" * n)
+        time.sleep(0.005)
+fd = os.open(d + "/raw", os.O_RDONLY)
+while os.read(fd, 300):
+    time.sleep(0.01)
+os.close(fd)
+with open(d + "/child", "w") as f:
+    subprocess.run(["/bin/echo", "hello"], stdout=f, check=True)
+"#;
+
+#[test]
+fn a_story_in_python_is_the_same_to_strace() {
+    let _turn = turn();
+    if !machine_has(&["python3", "strace"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let data = tmp.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let script = tmp.path().join("story.py");
+    fs::write(&script, PYTHON).unwrap();
+    compare(&[Path::new("python3"), &script, &data], &[], &data);
+}
+
+#[test]
+fn gaps_hold_the_programs_pauses() {
+    let _turn = turn();
+    if !machine_has(&["python3"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let script = tmp.path().join("story.py");
+    fs::write(&script, PYTHON).unwrap();
+    let data = tmp.path().join("data");
+    fs::create_dir(&data).unwrap();
+    let (ours, _) = record(&children(), Command::new("python3").arg(&script).arg(&data), &data);
+    let raw: Vec<&Request> = ours.iter().filter(|(p, _)| p == "raw").map(|(_, r)| r).collect();
+    let gaps: Vec<i64> = raw.iter().map(|r| r.gaps_ns().unwrap()).collect();
+    // Three pauses of 5 ms lie between four writes, three of 10 ms between four reads; the last one follows the data.
+    assert!(gaps[0] >= 15_000_000 && gaps[1] >= 30_000_000, "{gaps:?}");
+    assert_eq!((raw[0].ios_out, raw[1].ios_in, raw[1].empty_reads), (4, 4, 1));
+    assert!(raw.iter().all(|r| r.active_ns + r.open_ns.unwrap() + r.gaps_ns().unwrap() == r.total_ns().unwrap()));
+}

@@ -1,0 +1,71 @@
+//! What `strace -f -y -ttt -T` tells of files, parsed into calls.
+
+use std::{collections::HashMap, path::Path};
+
+/// A system call on files below the directory of interest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    pub name: String,
+    /// Entry, as `strace` saw it: microseconds of the wall clock.
+    pub start_us: f64,
+    /// Until the exit, as it saw that.
+    pub duration_us: f64,
+    /// What it returned; negative of a failure.
+    pub result: i64,
+    /// Files behind descriptors among its arguments, relative to the directory.
+    pub files: Vec<String>,
+    /// The file behind the descriptor that it returned.
+    pub opened: Option<String>,
+}
+
+/// The calls of a log that touch files below `below`, in the order of their beginnings.
+pub fn calls(log: &str, below: &Path) -> Vec<Call> {
+    let mut unfinished: HashMap<&str, (f64, String)> = HashMap::new();
+    let mut out = Vec::new();
+    for line in log.lines() {
+        let Some((pid, rest)) = line.trim_start().split_once(char::is_whitespace) else { continue };
+        let Some((stamp, text)) = rest.trim_start().split_once(' ') else { continue };
+        let start_us = stamp.parse::<f64>().expect("a time stamp") * 1e6;
+        if let Some(head) = text.strip_suffix(" <unfinished ...>") {
+            unfinished.insert(pid, (start_us, head.to_owned()));
+            continue;
+        }
+        let (start_us, text) = match text.strip_prefix("<... ").and_then(|t| t.split_once(" resumed>")) {
+            Some((_, tail)) => {
+                let Some((start_us, head)) = unfinished.remove(pid) else { continue };
+                (start_us, head + tail)
+            }
+            None => (start_us, text.to_owned()),
+        };
+        out.extend(call(start_us, &text, below));
+    }
+    out.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
+    out
+}
+
+/// `name(arguments) = result <duration>`
+fn call(start_us: f64, text: &str, below: &Path) -> Option<Call> {
+    let (name, rest) = text.split_once('(')?;
+    let (arguments, result) = rest.rsplit_once(" = ")?;
+    let (result, duration) = result.rsplit_once(" <")?;
+    let duration_us = duration.strip_suffix('>')?.parse::<f64>().ok()? * 1e6;
+    let number: String = result.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
+    let files: Vec<String> = descriptors(arguments, below);
+    let opened = descriptors(result, below).pop();
+    let call = Call { name: name.to_owned(), start_us, duration_us, result: number.parse().ok()?, files, opened };
+    (!call.files.is_empty() || call.opened.is_some()).then_some(call)
+}
+
+/// `3</path>`: a descriptor and what lies behind it.
+fn descriptors(text: &str, below: &Path) -> Vec<String> {
+    let below = format!("{}/", below.display());
+    let mut out = Vec::new();
+    for (at, _) in text.match_indices('<') {
+        if !text[..at].ends_with(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        let path = text[at + 1..].split_once('>').map_or("", |(path, _)| path);
+        out.extend(path.strip_prefix(&below).map(str::to_owned));
+    }
+    out
+}
