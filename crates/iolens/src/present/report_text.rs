@@ -33,13 +33,12 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         or_unknown(&meta.kernel),
         terminal(&meta.source.to_string()),
     );
-    let bytes: u64 = report.devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.bytes).sum();
     let lost = match report.devices.lost_ios {
         Some(0) => "none lost".to_owned(),
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let _ = writeln!(out, "{} I/Os, {}, {lost}\n", report.devices.ios, binary_size(bytes as f64));
+    let _ = writeln!(out, "{} I/Os, {}, {lost}\n", report.devices.ios, binary_size(report.devices.bytes as f64));
 }
 
 /// The findings alone, the first `most` of them.
