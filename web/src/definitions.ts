@@ -153,6 +153,11 @@ export const DEFINITIONS: Record<string, Definition> = {
   "slow-io": { title: "Slow I/O", text: "Single I/Os far slower than the rest of their class.", id: "A6" },
   "io-error": { title: "I/O errors", text: "I/Os that the device failed." },
   "page-cache": { title: "Page cache", text: "How the page cache stood between programs and the device." },
+  "averaged-averages": {
+    title: "Averages of averages",
+    text: "Imported tables of two resolutions: is a coarse mean the finer rows' Σ n·v ÷ Σ n (right), or the plain mean of their means, in which a busy interval weighs no more than an idle one?",
+    id: "A25",
+  },
   "lost-events": { title: "Lost events", text: "I/Os that happened and are missing from the recording." },
   source: {
     title: "Source",

@@ -479,16 +479,7 @@ impl RecordingWriter {
         if let Some((from_ns, to_ns)) = ends.clone().min().zip(ends.max()) {
             let reason = LossReason::RequestUnwritten;
             let ios = Some(requests.len() as i64);
-            self.unwritten.add(&Lost {
-                from_ns,
-                to_ns,
-                dev: None,
-                class: None,
-                reason,
-                ios,
-                bytes: None,
-                merges: None,
-            });
+            self.unwritten.add(&Lost { ios, ..Lost::somewhere(from_ns, to_ns, reason) });
         }
     }
 

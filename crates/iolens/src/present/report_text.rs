@@ -34,14 +34,11 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         or_unknown(&meta.kernel),
         terminal(&meta.source.to_string()),
     );
-    let classes = |above: bool| {
-        let devices = report.devices.devices.iter().filter(move |d| facts.layers.contains(&d.dev) == above);
-        devices.flat_map(|d| &d.classes)
-    };
-    let ios = |above| classes(above).map(|c| c.ios).sum::<u64>();
-    let bytes: u64 = classes(false).map(|c| c.bytes).sum();
-    // On the layers above the same I/Os are recorded again.
-    let above = match ios(true) {
+    // On the layers above, the same I/Os are recorded again.
+    let layers = report.devices.devices.iter().filter(|d| facts.layers.contains(&d.dev)).flat_map(|d| &d.classes);
+    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), c| (n + c.ios, b + c.bytes));
+    let (ios, bytes) = (report.devices.ios - ios_above, report.devices.bytes - bytes_above);
+    let above = match ios_above {
         0 => String::new(),
         n => format!(" and the {n} above them in their stacks"),
     };
@@ -50,7 +47,7 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let _ = writeln!(out, "{} I/Os, {}{above}, {lost}\n", ios(false), binary_size(bytes as f64));
+    let _ = writeln!(out, "{ios} I/Os, {}{above}, {lost}\n", binary_size(bytes as f64));
 }
 
 /// The findings alone, the first `most` of them.
