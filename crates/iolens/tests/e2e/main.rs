@@ -5,6 +5,7 @@ mod bad_input;
 mod crash;
 mod files;
 mod hotplug;
+mod iostat_exact;
 mod machine;
 mod names;
 mod record;
