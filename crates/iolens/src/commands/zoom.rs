@@ -180,14 +180,26 @@ fn each_row_of_counters(
     counts: impl Fn(DevId) -> bool,
     show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    let step_ns = plan.step_ns;
     let mut timeline = CounterTimeline::new(plan)?;
     let mut differences = Differences::new(&recording.meta().devices);
     // From the beginning: the window's first difference needs the sample before it.
     let mut counters = recording.counters(0..range.end);
+    let mut finest_ns = i64::MAX;
     for batch in &mut counters {
-        batch?.iter().filter(|c| counts(c.dev)).filter_map(|c| differences.push(c)).for_each(|d| timeline.push(&d));
+        for d in batch?.iter().filter(|c| counts(c.dev)).filter_map(|c| differences.push(c)) {
+            finest_ns = finest_ns.min(d.to_ns - d.from_ns);
+            timeline.push(&d);
+        }
     }
     source::warn(counters.warnings());
+    if step_ns < finest_ns && finest_ns < i64::MAX {
+        eprintln!(
+            "iolens: the counters were read every {:.1} ms or more seldom: in finer rows all that happened between two \
+             readings stands in the later one's row, and a row of zeros may have had I/O",
+            finest_ns as f64 / 1e6
+        );
+    }
     timeline.finish(range.end)?.into_iter().try_for_each(show)
 }
 
