@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use iolens_core::model::{Class, Io};
@@ -213,6 +214,47 @@ fn an_on_off_pattern_of_a_programmed_disk() {
         let period = rhythm["period_s"].as_f64().unwrap_or(0.0);
         if rhythm["verdict"] != "periodic" || (period - PERIOD_NS as f64 / 1e9).abs() > 0.01 * period {
             return Err(format!("the rhythm: {rhythm}"));
+        }
+        Ok(())
+    });
+}
+
+/// One request at a time, fio's completion latency is the device's, the system calls around it and the time until fio
+/// is awake again.
+#[test]
+fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
+    const REST_NS: f64 = 100e3;
+    fn programme(n: usize) -> Duration {
+        Duration::from_millis([12, 20, 12, 12, 30, 12, 12, 20, 12, 50][n % 10])
+    }
+    if Command::new("fio").arg("--version").output().is_err() {
+        eprintln!("SKIP: no fio");
+        return;
+    }
+    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else { return };
+    rounds(|| {
+        let logs = tempfile::tempdir().unwrap();
+        let m = measure(&disk, |device| {
+            let prefix = logs.path().join("fio");
+            let out = Command::new("fio")
+                .args(["--name=x", "--rw=randread", "--bs=32k", "--direct=1", "--iodepth=1", "--number_ios=200"])
+                .arg(format!("--filename=/dev/{}", device.name()))
+                .arg(format!("--write_lat_log={}", prefix.display()))
+                .output()
+                .unwrap();
+            assert!(out.status.success(), "{}", scene(&out));
+        });
+        all_seen(&m)?;
+        // Milliseconds, nanoseconds, direction, ...
+        let log = std::fs::read_to_string(logs.path().join("fio_clat.1.log")).unwrap();
+        let mut theirs: Vec<i64> = log.lines().map(|l| l.split(',').nth(1).unwrap().trim().parse().unwrap()).collect();
+        assert_eq!(theirs.len(), 200);
+        for (key, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)] {
+            let (ours, theirs) = (1e3 * number(&m.device["read"][key]), quantile(&mut theirs, q));
+            assert!(theirs >= ours * 0.99, "{key}: fio waited {theirs} ns for what took {ours} ns");
+            if theirs > ours * 1.01 + REST_NS {
+                return Err(format!("{key}: {ours} ns, fio says {theirs}"));
+            }
         }
         Ok(())
     });
