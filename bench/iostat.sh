@@ -72,13 +72,15 @@ awk -v o="$ours" -v t="$theirs" 'BEGIN { printf "start to end of one report: %.2
 
 "$sleeper"
 
-# The same poll of 500 devices that the kernel really has to print: loop devices without a file behind them, for a moment.
+# The same poll of 500 devices that the kernel really has to print: loop devices without a file behind them, for a
+# minute (the kernel takes its time to remove them).
 if [ -w /dev/loop-control ] && command -v python3 >/dev/null; then
 	python3 - "$sleeper" <<'PYTHON'
-import fcntl, os, subprocess, sys
+import fcntl, os, signal, subprocess, sys
 ADD, REMOVE = 0x4C80, 0x4C81
 control = os.open("/dev/loop-control", os.O_RDWR)
 added = []
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 try:
     for i in range(4000, 4500):
         fcntl.ioctl(control, ADD, i)

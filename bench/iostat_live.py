@@ -18,6 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 SECONDS = 60 if os.environ.get("IOLENS_FULL") else 15
 IOLENS = sys.argv[1] if len(sys.argv) > 1 else "target/release/iolens"
@@ -72,16 +73,30 @@ def main():
             run("losetup", "-d", path)
 
 
+def together(commands, env):
+    """Starts both within SHIFT of each other, as far as can be seen from here."""
+    for _ in range(50):
+        began = time.monotonic()
+        started = [subprocess.Popen([*FIRST, *c], stdout=subprocess.PIPE, text=True, env=env) for c in commands]
+        if time.monotonic() - began < SHIFT_S:
+            return started
+        for process in started:
+            process.kill()
+            process.communicate()
+    print("this machine is too busy to start two programs together; the shift is larger than allowed for")
+    return [subprocess.Popen([*FIRST, *c], stdout=subprocess.PIPE, text=True, env=env) for c in commands]
+
+
 def compare(path):
     device = path.rsplit("/", 1)[1]
     load = ["fio", "--name=load", f"--filename={path}", "--direct=1", "--ioengine=libaio", f"--iodepth={DEPTH}", "--bs=4k",
-            "--rw=randrw", "--rwmixread=70", "--rate_iops=1400,600", "--time_based", f"--runtime={SECONDS + 6}"]
+            "--rw=randrw", "--rwmixread=70", "--rate_iops=1400,600", "--time_based", f"--runtime={SECONDS + 15}"]
     words = ["-dxy", "-o", "JSON", path, "1", str(SECONDS)]
     env = {**os.environ, "LC_ALL": "C"}
     fio = subprocess.Popen([*FIRST, *load], stdout=subprocess.DEVNULL)
     try:
-        ours = subprocess.Popen([*FIRST, IOLENS, "iostat", *words], stdout=subprocess.PIPE, text=True, env=env)
-        theirs = subprocess.Popen([*FIRST, "iostat", *words], stdout=subprocess.PIPE, text=True, env=env)
+        time.sleep(2)
+        ours, theirs = together([[IOLENS, "iostat", *words], ["iostat", *words]], env)
         a, b = reports(ours, device), reports(theirs, device)
     finally:
         fio.terminate()
