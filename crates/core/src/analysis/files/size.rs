@@ -151,7 +151,8 @@ fn bic(levels: &[Level], parameters: f64, rss: f64) -> f64 {
 /// Residual sum of squares around the straight line over `x`.
 fn straight_line(levels: &[Level], x: impl Fn(i64) -> f64) -> f64 {
     let w: f64 = levels.iter().map(|l| l.weight).sum();
-    let (mx, my) = levels.iter().fold((0.0, 0.0), |(mx, my), l| (mx + l.weight * x(l.kib) / w, my + l.weight * l.us / w));
+    let (mx, my) =
+        levels.iter().fold((0.0, 0.0), |(mx, my), l| (mx + l.weight * x(l.kib) / w, my + l.weight * l.us / w));
     let (sxx, sxy) = levels.iter().fold((0.0, 0.0), |(xx, xy), l| {
         let dx = x(l.kib) - mx;
         (xx + l.weight * dx * dx, xy + l.weight * dx * (l.us - my))

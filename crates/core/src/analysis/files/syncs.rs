@@ -181,7 +181,8 @@ mod tests {
         let mut device = Device::named("sda", disk);
         device.partitions.push(("sda1".to_owned(), DevId::new(8, 1)));
         let on = Some(DevId::new(8, 1).0);
-        let all = meanwhile(&[(10, 20, on), (15, 30, on), (38, 45, on), (0, 99, Some(77)), (0, 99, None)], &ios, &[device]);
+        let all =
+            meanwhile(&[(10, 20, on), (15, 30, on), (38, 45, on), (0, 99, Some(77)), (0, 99, None)], &ios, &[device]);
         let [m] = &all[..] else { panic!("{all:?}") };
         assert_eq!((m.device.as_str(), m.writes, m.written_bytes, m.flushes, m.reads), ("sda", 1, 10, 1, 1));
         assert!((m.seconds - 27e-9).abs() < 1e-15);
