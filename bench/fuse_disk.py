@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """A disk whose service time is programmed: one file on a FUSE file system, to be put under a loop device.
 
-    fuse_disk.py MOUNTPOINT SIZE_MIB BACKING_FILE BASE_US MB_PER_S
+    fuse_disk.py MOUNTPOINT SIZE_MIB BACKING_FILE BASE_US MB_PER_S [CHANNELS [JITTER]]
 
-Serves one request at a time: each takes BASE_US + bytes / MB_PER_S, counted from the end of the one before or from its
-arrival, whichever is later. Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
+Each of its CHANNELS [1] serves one request at a time, in the order of arrival: it takes BASE_US + bytes / MB_PER_S, counted
+from the end of the one before on that channel or from its arrival, whichever is later. With a JITTER of 0.5 the base is
+uniform between half and one and a half of BASE_US (seeded). Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
 library; needs root to mount. Ends when it is unmounted.
 """
 import ctypes
+import heapq
 import mmap
 import os
+import random
+import select
 import struct
 import sys
 import time
@@ -45,18 +49,37 @@ def main():
     fd = mount(point)
     # A disk does not wait for a processor.
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
-    free_at = 0.0
+    channels, jitter = int((sys.argv[6:] or [1])[0]), float((sys.argv[7:] or [0])[0])
+    # When each channel becomes free; and what is in service: (when it is done, order of arrival, reply).
+    free_at, serving, arrivals, chance = [0.0] * channels, [], 0, random.Random(1)
+    os.set_blocking(fd, False)
 
-    def serve(length):
-        nonlocal free_at
-        free_at = max(free_at, time.monotonic()) + base_us / 1e6 + length / (rate * 1e6)
-        left = free_at - time.monotonic()
-        if left > 0:
-            time.sleep(left)
+    def answer(reply):
+        try:
+            os.writev(fd, reply)
+        except OSError:
+            # Interrupted in the meantime: nobody waits for it.
+            pass
+
+    def serve(length, reply):
+        nonlocal arrivals
+        arrivals += 1
+        base = base_us / 1e6 * (1 + jitter * (2 * chance.random() - 1))
+        done = max(heapq.heappop(free_at), time.monotonic()) + base + length / (rate * 1e6)
+        heapq.heappush(free_at, done)
+        heapq.heappush(serving, (done, arrivals, reply))
 
     while True:
+        now = time.monotonic()
+        while serving and serving[0][0] <= now:
+            answer(heapq.heappop(serving)[2])
+        left = max(serving[0][0] - time.monotonic(), 0.0) if serving else None
+        if not select.select([fd], [], [], left)[0]:
+            continue
         try:
             request = os.read(fd, MAX_WRITE + 4096)
+        except BlockingIOError:
+            continue
         except OSError:
             return
         _, op, unique, node, *_ = IN.unpack_from(request)
@@ -77,13 +100,14 @@ def main():
             reply = struct.pack("<QII", 0, 0, 0)
         elif op == READ:
             _, offset, length = struct.unpack_from("<QQI", body)
-            serve(length)
-            reply = data[offset:offset + length]
+            part = data[offset:offset + length]
+            serve(length, [OUT.pack(OUT.size + len(part), 0, unique), part])
+            continue
         elif op == WRITE:
             _, offset, length = struct.unpack_from("<QQI", body)
             data[offset:offset + length] = body[40:40 + length]
-            serve(length)
-            reply = struct.pack("<II", length, 0)
+            serve(length, [OUT.pack(OUT.size + 8, 0, unique), struct.pack("<II", length, 0)])
+            continue
         elif op == STATFS:
             reply = struct.pack("<QQQQQIIII24x", size // 4096, 0, 0, 2, 0, 4096, 255, 4096, 0)
         elif op in (FORGET, BATCH_FORGET, INTERRUPT):
@@ -92,10 +116,7 @@ def main():
             return
         elif op not in (RELEASE, RELEASEDIR, FLUSH, FSYNC, ACCESS):
             error = ENOSYS
-        try:
-            os.writev(fd, [OUT.pack(OUT.size + len(reply), -error, unique), reply])
-        except OSError:
-            pass
+        answer([OUT.pack(OUT.size + len(reply), -error, unique), reply])
 
 
 main()

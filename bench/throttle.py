@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""What the brake is worth: a foreground reader alone, beside a plain cp, and beside a braked cp, on one disk whose service
-time is programmed (bench/fuse_disk.py under a loop device, ext4 on it). Root, fio, losetup, mkfs.ext4; wants a quiet
-machine: the programmed disk is itself a process.
+"""What the brake is worth: a foreground reader alone, beside a plain cp, beside one that is braked, and beside one that is
+held at fixed shares, on one disk whose service time is programmed (bench/fuse_disk.py under a loop device, ext4 on it).
 
-    bench/throttle.py [--mib 512] [--seconds 20] [--program target/release/iolens]
+The disk has four channels, as a flash disk or an array has several: a reader waits only where the background fills them
+all. Each condition gets a verdict; the exit code is 1 if one of them does not hold. Root, fio, losetup, mkfs.ext4; wants
+a quiet machine: the programmed disk is itself a process.
+
+    bench/throttle.py [--mib 3072] [--seconds 60] [--program target/release/iolens] [--actuator auto] [--no-sweep]
 """
 import argparse
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +21,13 @@ import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+MIB = 1 << 20
+# Slow enough that what the processor does to each I/O hardly counts.
+BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 1024
+READER_PER_S = 45
+TARGET, SETTLED_PP, SETTLE_SAMPLES = 70, 5, 10
+P99_TIMES, SHARE_OF_STATIC, TRANSITIONS_PER_MIN = 1.3, 0.8, 2
+FIXED_PERCENT = (5, 10, 20, 30, 40, 50, 60, 80)
 
 
 def sh(*words, **more):
@@ -26,6 +37,9 @@ def sh(*words, **more):
 class Disk:
     """The programmed disk, its loop device and the file system; taken down in reverse."""
 
+    def __init__(self, mib):
+        self.mib = mib
+
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="iolens-bench-")
         self.fuse, self.mount = f"{self.dir}/fuse", f"{self.dir}/disk"
@@ -33,13 +47,17 @@ class Disk:
         self.backing = f"/dev/shm/{os.path.basename(self.dir)}"
         self.undo = [lambda: os.path.exists(self.backing) and os.unlink(self.backing), lambda: shutil.rmtree(self.dir)]
         try:
-            command = [sys.executable, str(HERE / "fuse_disk.py"), self.fuse, "4096", self.backing, "200", "800"]
-            subprocess.Popen(command)
+            command = [sys.executable, str(HERE / "fuse_disk.py"), self.fuse, str(self.mib), self.backing,
+                       str(BASE_US), str(MB_PER_S), str(CHANNELS), str(JITTER)]
+            # Whatever ends this program must not end the disk first: what is in flight on it would never be answered.
+            subprocess.Popen(command, start_new_session=True)
             self.undo.append(lambda: sh("umount", self.fuse))
             while not os.path.exists(f"{self.fuse}/disk"):
                 time.sleep(0.05)
             self.loop = sh("losetup", "--find", "--show", "--direct-io=on", f"{self.fuse}/disk")
             self.undo.append(lambda: sh("losetup", "-d", self.loop))
+            with open(f"/sys/block/{os.path.basename(self.loop)}/queue/read_ahead_kb", "w") as f:
+                f.write(str(READAHEAD_KIB))
             sh("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1", self.loop)
             sh("mount", self.loop, self.mount)
             self.undo.append(lambda: sh("umount", self.mount))
@@ -56,16 +74,14 @@ class Disk:
                 print(f"not undone: {e}", file=sys.stderr)
 
 
-def reader(disk, seconds):
-    return subprocess.Popen(
-        ["chrt", "-f", "40", "fio", "--name=fg", f"--filename={disk.mount}/fg", "--size=64m", "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=psync",
-         "--rate_iops=150", "--time_based", f"--runtime={seconds}", "--output-format=json", "--randrepeat=0"],
-        stdout=subprocess.PIPE, text=True)
-
-
-def p99_ms(process):
-    out = json.loads(process.communicate()[0])["jobs"][0]["read"]
-    return out["clat_ns"]["percentile"]["99.000000"] / 1e6, out["clat_ns"]["mean"] / 1e6
+def fill(path, mib):
+    """Bytes that differ from MiB to MiB."""
+    block = os.urandom(MIB)
+    with open(path, "wb") as f:
+        for i in range(mib):
+            f.write(i.to_bytes(8, "little") + block[8:])
+        os.fsync(f.fileno())
+    forget(path)
 
 
 def forget(path):
@@ -75,53 +91,144 @@ def forget(path):
     os.close(fd)
 
 
-def copy(disk, prefix, seconds):
-    """(seconds that cp took, foreground p99 and mean in ms, whether the copy is whole) with the foreground beside it."""
-    source, target = f"{disk.mount}/source", f"{disk.mount}/target"
-    forget(source)
-    begin = time.monotonic()
-    cp = subprocess.Popen([*prefix, "sh", "-c", f"cp {source} {target} && sync -f {target}"])
-    ended = []
-    waiter = threading.Thread(target=lambda: (cp.wait(), ended.append(time.monotonic())))
-    waiter.start()
-    p99, mean = p99_ms(reader(disk, seconds))
-    waiter.join()
-    took = ended[0] - begin
-    same = subprocess.run(["cmp", "-s", source, target]).returncode == 0
-    os.unlink(target)
-    return took, p99, mean, same
+def reader(disk, seconds):
+    return subprocess.Popen(
+        ["chrt", "-f", "40", "fio", "--name=fg", f"--filename={disk.mount}/fg", "--size=64m", "--rw=randread", "--bs=4k",
+         "--direct=1", "--ioengine=psync", f"--rate_iops={READER_PER_S}", "--time_based", f"--runtime={seconds}",
+         "--output-format=json", "--randrepeat=0"], stdout=subprocess.PIPE, text=True)
+
+
+def p99_ms(process):
+    out = json.loads(process.communicate()[0])["jobs"][0]["read"]
+    return out["clat_ns"]["percentile"]["99.000000"] / 1e6, out["clat_ns"]["mean"] / 1e6
+
+
+def size_of(path):
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+class Copy:
+    """A cp under `prefix` with the reader beside it for so many seconds."""
+
+    def __init__(self, disk, prefix, seconds, to_the_end=True):
+        source, target = f"{disk.mount}/source", f"{disk.mount}/target"
+        forget(source)
+        cp = subprocess.Popen([*prefix, "sh", "-c", f"cp {source} {target} && sync -f {target}"], process_group=0)
+        watch = reader(disk, seconds)
+        begin, marks = time.monotonic(), []
+
+        def look():
+            while watch.poll() is None:
+                marks.append((time.monotonic() - begin, size_of(target)))
+                time.sleep(0.1)
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        self.p99, self.mean = p99_ms(watch)
+        looking.join()
+        if not to_the_end and cp.poll() is None:
+            os.killpg(cp.pid, 15)
+        cp.wait()
+        self.took = time.monotonic() - begin
+        self.whole = to_the_end and subprocess.run(["cmp", "-s", source, target]).returncode == 0
+        # Progress while both ran, once it has settled.
+        late = [m for m in marks if m[0] >= min(SETTLE_SAMPLES, seconds / 3) and 0 < m[1] < os.stat(source).st_size]
+        (t0, b0), (t1, b1) = (late[0], late[-1]) if len(late) > 1 else ((0, 0), (0, 0))
+        self.mib_per_s = (b1 - b0) / MIB / (t1 - t0) if t1 > t0 else float("nan")
+        if os.path.exists(target):
+            os.unlink(target)
+        sh("sync", "-f", disk.mount)
+
+
+def mean(values):
+    values = [v for v in values if v is not None]
+    return sum(values) / len(values) if values else float("nan")
+
+
+class Braked(Copy):
+    """The same under `iolens throttle`, with what it logged while the reader ran."""
+
+    def __init__(self, disk, a, seconds, *options, to_the_end=True):
+        log = f"{disk.dir}/log"
+        prefix = [a.program, "throttle", "-q", "--path", disk.mount, "--log", log, "--actuator", a.actuator, *options, "--"]
+        super().__init__(disk, prefix, seconds, to_the_end)
+        steps = [json.loads(line) for line in open(log)]
+        self.steps = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < seconds - 1]
+        self.settled = self.steps[SETTLE_SAMPLES:] or self.steps
+        self.busy = mean(s["busy_percent"] for s in self.settled)
+        # Means of ten samples, as one sample of a bursty disk says little.
+        windows = [mean(s["busy_percent"] for s in self.settled[i:i + 10]) for i in range(max(len(self.settled) - 9, 1))]
+        self.furthest = max(windows, key=lambda u: abs(u - TARGET))
+        self.changes = sum(x["mode"] != y["mode"] for x, y in zip(self.settled, self.settled[1:]))
+        self.per_min = self.changes * 60 / max(len(self.settled), 1)
+
+    def trace(self):
+        of = lambda v: "-" if v is None else f"{v:.0f}"
+        return "  busy/others/duty: " + " ".join(
+            f"{of(s['busy_percent'])}/{of(s['foreground_percent'])}/{of(s['duty_percent'])}" for s in self.steps)
+
+
+FAILED = []
+
+
+def verdict(what, value, holds):
+    print(f"  {'holds' if holds else 'FAILS'}: {what}: {value}")
+    if not holds:
+        FAILED.append(what)
+
+
+def best_static(disk, a, solo):
+    """The fixed share that moves the most while it keeps the same conditions: busy within the target, p99 within its limit."""
+    best = None
+    for fixed in FIXED_PERCENT:
+        # Marks this low are always exceeded: the floor is all that there is.
+        r = Braked(disk, a, 20, "--low", "0", "--high", "10", "--max", "11", "--floor", str(fixed), to_the_end=False)
+        fits = r.p99 <= P99_TIMES * solo and r.busy <= TARGET + SETTLED_PP
+        print(f"  fixed share {fixed:2} %: {r.mib_per_s:6.1f} MiB/s, busy {r.busy:.0f} %, p99 {r.p99 / solo:.2f} times"
+              f"{'' if fits else ' (too much)'}", flush=True)
+        if fits and (best is None or r.mib_per_s > best):
+            best = r.mib_per_s
+        if r.busy > TARGET + 3 * SETTLED_PP:
+            break
+    return best
 
 
 def main():
     a = argparse.ArgumentParser()
-    a.add_argument("--mib", type=int, default=512)
-    a.add_argument("--seconds", type=int, default=20)
+    a.add_argument("--mib", type=int, default=3072)
+    a.add_argument("--seconds", type=int, default=60)
     a.add_argument("--program", default=str(HERE.parent / "target/release/iolens"))
+    a.add_argument("--actuator", default="auto")
+    a.add_argument("--no-sweep", action="store_true")
     a = a.parse_args()
-    with Disk() as disk:
-        for name, mib in (("fg", 64), ("source", a.mib)):
-            with open(f"{disk.mount}/{name}", "wb") as f:
-                for _ in range(mib):
-                    f.write(os.urandom(1 << 20))
-                os.fsync(f.fileno())
-        solo, mean = p99_ms(reader(disk, a.seconds))
-        print(f"reader alone:            p99 {solo:.2f} ms, mean {mean:.2f} ms")
-        took, p99, mean, same = copy(disk, [], a.seconds)
-        print(f"beside a plain cp:       p99 {p99:.2f} ms ({p99 / solo:.2f} times), mean {mean:.2f} ms; cp {took:.1f} s, whole {same}")
-        for extra in ([], ["--latency-slo", f"{1.3 * solo:.3f}ms"]):
-            log = f"{disk.dir}/log"
-            brake = [a.program, "throttle", "-q", "--path", disk.mount, "--log", log, *extra, "--"]
-            took, p99, mean, same = copy(disk, brake, a.seconds)
-            steps = [json.loads(line) for line in open(log)]
-            with_reader = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < a.seconds - 1]
-            settled = [s["busy_percent"] for s in with_reader[10:] if s["busy_percent"] is not None]
-            busy = sum(settled) / len(settled) if settled else float("nan")
-            changes = sum(x["mode"] != y["mode"] for x, y in zip(with_reader[10:], with_reader[11:]))
-            print(f"beside a braked cp {' '.join(extra)}: p99 {p99:.2f} ms ({p99 / solo:.2f} times), mean {mean:.2f} ms; cp {took:.1f} s, "
-                  f"whole {same}; busy after 10 samples {busy:.1f} % (target 70), {changes} changes of mode in {len(with_reader)} samples")
-            # Utilisation, others' part of it, and the duty that was decided on it.
-            of = lambda v: "-" if v is None else f"{v:.0f}"
-            print("  busy/others/duty: " + " ".join(f"{of(s['busy_percent'])}/{of(s['foreground_percent'])}/{of(s['duty_percent'])}" for s in steps))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    print(f"load of this machine before: {os.getloadavg()[0]:.2f}")
+    with Disk(2 * a.mib + 512) as disk:
+        fill(f"{disk.mount}/fg", 64), fill(f"{disk.mount}/source", a.mib)
+        solo, average = p99_ms(reader(disk, min(a.seconds, 30)))
+        print(f"reader alone: p99 {solo:.2f} ms, mean {average:.2f} ms", flush=True)
+        plain = Copy(disk, [], min(a.seconds, 30))
+        print(f"beside a plain cp of {a.mib} MiB: p99 {plain.p99:.2f} ms ({plain.p99 / solo:.2f} times), mean {plain.mean:.2f} ms; cp {plain.took:.1f} s")
+        verdict(f"unbraked, p99 is beyond {P99_TIMES} times", f"{plain.p99 / solo:.2f}", plain.p99 > P99_TIMES * solo)
+        braked = Braked(disk, a, a.seconds)
+        print(f"beside a braked cp: p99 {braked.p99:.2f} ms, mean {braked.mean:.2f} ms; cp {braked.took:.1f} s, {braked.mib_per_s:.1f} MiB/s beside the reader")
+        print(braked.trace(), flush=True)
+        verdict(f"p99 within {P99_TIMES} times its solo run", f"{braked.p99 / solo:.2f}", braked.p99 <= P99_TIMES * solo)
+        verdict(f"busy within {SETTLED_PP} points of {TARGET} after {SETTLE_SAMPLES} samples",
+                f"mean {braked.busy:.1f} %, furthest mean of ten {braked.furthest:.1f} %", abs(braked.furthest - TARGET) <= SETTLED_PP)
+        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{braked.changes} in {len(braked.settled)} samples",
+                braked.per_min <= TRANSITIONS_PER_MIN)
+        verdict("the copy is whole", braked.whole, braked.whole)
+        if not a.no_sweep:
+            best = best_static(disk, a, solo)
+            share = braked.mib_per_s / best if best else float("nan")
+            verdict(f"cp has {SHARE_OF_STATIC:.0%} of the best fixed share's rate", f"{share:.2f} of {best} MiB/s" if best else "no fixed share keeps the conditions",
+                    best is None or share >= SHARE_OF_STATIC)
+    print(f"load of this machine after: {os.getloadavg()[0]:.2f}")
+    sys.exit(1 if FAILED else 0)
 
 
 main()

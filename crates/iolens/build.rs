@@ -1,5 +1,5 @@
 //! Embeds the page of the HTML report, if it has been built (`make web`). Building the program needs nothing but Rust:
-//! without the page, `iolens report -o` says what is missing.
+//! without the page, `iolens report -o` says what is missing. Tells the linker what belongs together (`layout.ld`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -18,6 +18,17 @@ fn main() {
     };
     let code = format!("/// The built page, or nothing.\npub(super) const PAGE: Option<&str> = {constant};\n");
     fs::write(out.join("report_page.rs"), code).expect("OUT_DIR can be written");
+    lay_out(&here);
+}
+
+/// Only for the program as it is shipped, on the one system where it runs.
+fn lay_out(here: &Path) {
+    let script = here.join("layout.ld");
+    println!("cargo::rerun-if-changed={}", script.display());
+    let is = |name: &str, value: &str| env::var(name).is_ok_and(|v| v == value);
+    if is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") {
+        println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
+    }
 }
 
 /// Runs this script again when the page appears or changes. Cargo takes a path that is missing for one that has changed

@@ -19,6 +19,8 @@ export interface ReportData {
   findings: Finding[];
   /** What the charts can show: a set of devices each. The first is shown first. */
   scopes: Scope[];
+  /** Devices in depth, those with most I/O first; not all of them if there are many. Missing in older reports. */
+  depth?: Depth[];
   /** Who did it: one row per process, cgroup or file and device. */
   actors: Actor[];
   /** Intervals in which I/Os are missing from the recording. */
@@ -67,6 +69,8 @@ export interface ClassStats {
   queue_mean_us: number | null;
   device_mean_us: number | null;
   sequential_percent: number | null;
+  /** Fewer than 30 I/Os: percentiles mean little. */
+  low_n?: boolean;
 }
 
 export type ClassName = "read" | "write" | "discard" | "flush";
@@ -185,6 +189,64 @@ export interface Capacity {
   state: string;
   /** Verdict in words. */
   summary: string;
+}
+
+/** What the analyses say of one device beside its row in the tables. */
+export interface Depth {
+  device: string;
+  slots: { width_s: number; all: SlotGroup[]; read: SlotGroup[]; write: SlotGroup[] };
+  /** The kernel's busy time against the exact one; `null` without counters or with losses. */
+  util: { exact_percent: number; io_ticks_percent: number; expected_percent: number | null; sigma_pp: number | null; verdict: string } | null;
+  stages: { s2d: StageStats; d2c: StageStats; s2c: StageStats; depth_at_issue: number | null; seeks: number; seek_p50_sectors: number | null; seek_p90_sectors: number | null; sequential_percent: number | null; turn_percent: number | null };
+  capacity: Capacity;
+  rhythm: Rhythm[];
+  /** Packed columns of log codes of ns: mean latency of all I/Os by completion and by arrival, where they differ most. */
+  attribution: { from_ns: number; bin_ns: number; bins: number; differ_percent: number | null; completed: string; arrived: string };
+}
+
+/** Concurrency in the slots of one group: nearest-rank quantiles over slots. */
+export interface SlotGroup {
+  start_s: number;
+  end_s: number;
+  slots: number;
+  touched: SlotQuantiles;
+  sampled: SlotQuantiles;
+  mean: SlotQuantiles;
+  max: SlotQuantiles;
+  touched_percent: number;
+}
+
+export interface SlotQuantiles {
+  p50: number;
+  p75: number;
+  mean: number;
+  max: number;
+}
+
+export interface StageStats {
+  n: number;
+  mean_us: number | null;
+  p50_us: number | null;
+  p99_us: number | null;
+  max_us: number | null;
+  share_percent: number | null;
+}
+
+export interface Rhythm {
+  class: ClassName;
+  bursts: number;
+  periodicity: {
+    /** `periodic`, `tentative`, `not-periodic`, `insufficient-data`. */
+    verdict: string;
+    slot_s: number;
+    period_s: number | null;
+    period_low_s: number | null;
+    period_high_s: number | null;
+    p_value: number | null;
+    cycles: number | null;
+    onsets: number;
+    onsets_in_step: number;
+  };
 }
 
 export interface Actor {

@@ -36,10 +36,21 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return e;
 }
 
+// Control characters, and what turns the direction of the text after it: names of files and processes may hold them.
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** `text` with characters that cannot be seen written out, as the terminal shows them: `\x1b`, `\u{202e}`. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (c) => {
+    const code = c.charCodeAt(0);
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u{${code.toString(16)}}`;
+  });
+}
+
 function apply(e: Element, props: Props): void {
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name === "text") e.textContent = String(value);
+    if (name === "text") e.textContent = visible(String(value));
     else if (name.startsWith("on") && typeof value === "function") {
       e.addEventListener(name.slice(2), value as EventListener);
     } else e.setAttribute(name, value === true ? "" : String(value));
@@ -47,12 +58,13 @@ function apply(e: Element, props: Props): void {
 }
 
 function append(e: Element, children: Child[]): void {
-  for (const c of children) if (c !== null && c !== undefined && c !== false) e.append(c);
+  for (const c of children) if (c !== null && c !== undefined && c !== false) e.append(typeof c === "string" ? visible(c) : c);
 }
 
 /** Replaces all children. */
 export function fill(e: Element, ...children: Child[]): void {
-  e.replaceChildren(...children.filter((c): c is Node | string => c !== null && c !== undefined && c !== false));
+  e.replaceChildren();
+  append(e, children);
 }
 
 /** A name or a number with its definition: shown on hover, on focus and on a tap. */

@@ -24,7 +24,14 @@ export function tooltip(): HTMLElement {
     tip.hidden = false;
     place(tip, e.getBoundingClientRect());
   };
-  document.addEventListener("pointerover", (e) => show(e.target));
+  // Scrolling moves things under a pointer that rests: nobody points at those.
+  let rest = "";
+  document.addEventListener("pointerover", (e) => {
+    const place = `${e.clientX} ${e.clientY}`;
+    if (place !== rest) show(e.target);
+    rest = place;
+  });
+  document.addEventListener("pointermove", (e) => (rest = `${e.clientX} ${e.clientY}`), { passive: true });
   document.addEventListener("focusin", (e) => show(e.target));
   document.addEventListener("focusout", hide);
   const follow = () => {

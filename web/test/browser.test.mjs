@@ -184,6 +184,14 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
     await close(page);
   });
 
+  test("what cannot be seen in a name is written out", async () => {
+    const page = await open(await hour());
+    await page.locator("#actors button", { hasText: "Files" }).click();
+    const names = await page.locator("#actors tbody th").allTextContents();
+    assert.ok(names.includes("/srv/\\x1b[31mred\\x0d\\x0a\\u{202e}gpj.exe"), names.join(" | "));
+    await close(page);
+  });
+
   test("tables sort and filter", async () => {
     const page = await open(await hour());
     const names = () => page.locator("#actors tbody th").allTextContents();
@@ -228,6 +236,49 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
     await page.reload();
     await page.waitForSelector("html[data-ready]");
     assert.match(await range(page), /^1:40[.0]* – 2:40[.0]*$/);
+    await close(page);
+  });
+
+  test("devices in depth: slots, capacity, attribution, rhythm", async () => {
+    const page = await open(await hour());
+    await page.locator(".toolbar select").selectOption("nvme0n1");
+    for (const panel of ["attribution", "rhythm"]) {
+      await page.waitForSelector(`[data-panel="${panel}"] svg path.line`);
+    }
+    assert.match(await page.locator('[data-panel="rhythm"] .legend').textContent(), /writes.*every 5 s/);
+    assert.match(await page.locator("#devices").textContent(), /61\.9 ± 0\.31 %/, "%util with one sigma");
+    const slots = page.locator(".table", { hasText: "Concurrency in 2 ms slots" });
+    assert.equal(await slots.locator("tbody tr").count(), 9, "three groups of 20 minutes, three classes");
+    await slots.locator("tbody td.num").nth(2).hover();
+    await page.waitForSelector(".tip:not([hidden])");
+    assert.match(await page.locator(".tip").textContent(), /Touched/);
+    await close(page);
+  });
+
+  test("every number on the page has a definition", async () => {
+    const page = await open(await hour());
+    const bare = await page.evaluate(() => [...document.querySelectorAll("dl.facts dd, td.num")]
+      .filter((e) => !e.closest("[data-def]") && e.textContent !== "–")
+      .map((e) => `${e.previousElementSibling?.textContent}: ${e.textContent}`));
+    assert.deepEqual(bare, []);
+    const unknown = await page.evaluate(async () => {
+      const out = [];
+      let clientX = 0;
+      for (const e of document.querySelectorAll("[data-def]")) {
+        e.dispatchEvent(new PointerEvent("pointerover", { bubbles: true, clientX: ++clientX }));
+        if (document.querySelector(".tip").hidden) out.push(e.getAttribute("data-def"));
+      }
+      return [...new Set(out)];
+    });
+    assert.deepEqual(unknown, [], "every definition that is pointed to is there");
+    await close(page);
+  });
+
+  test("few I/Os are marked", async () => {
+    const page = await open(await hour());
+    const few = page.locator("#devices td", { hasText: "(few)" });
+    assert.ok((await few.count()) > 0);
+    assert.equal(await few.first().getAttribute("data-def"), "lowN");
     await close(page);
   });
 
@@ -341,6 +392,11 @@ describe("a report made by the program", { skip: missing ?? (made.skip || false)
   test("nothing in it became markup", async () => {
     const page = await open(made.path);
     assert.equal(await page.locator("main img, main script").count(), 0);
+    const names = await page.locator("#actors tbody th").allTextContents();
+    if (!process.env.IOLENS_REPORT_HTML) {
+      assert.ok(names.includes("</script><b>"), names.join(" | "));
+      assert.ok((await page.locator("#devices tbody th").allTextContents()).includes("nvme0n1<i>"));
+    }
     await close(page);
   });
 

@@ -3,7 +3,7 @@
  * sequential writes every five seconds during which the reads wait.
  */
 import { packColumn, packList, toLogCode } from "../src/codec";
-import type { Actor, ClassStats, Distributions, Finding, Heat, Level, ReportData, Scope } from "../src/data";
+import type { Actor, Capacity, ClassStats, Depth, Distributions, Finding, Heat, Level, ReportData, Scope, SlotGroup } from "../src/data";
 
 /** mulberry32: small, seeded, good enough to look real. */
 export function random(seed: number): () => number {
@@ -193,6 +193,9 @@ function stats(ios: number, bytes: number, median: number, tail: number): ClassS
   };
 }
 
+/** A file name that would recolour a terminal, break lines, and turn the text after it round. */
+export const UNSEEN = "/srv/\u001b[31mred\r\n\u202egpj.exe";
+
 export { filesData } from "./files";
 
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
@@ -213,6 +216,7 @@ function actors(seconds: number): Actor[] {
     row("cgroup", "/system.slice/postgresql.service", "id 4711", null, 7300, 1040, 93.1),
     row("cgroup", "/system.slice/backup.service", "id 5120", null, 300, 2, 0.4),
     row("cgroup", "/", "id 1", null, 900, 74, 6.5),
+    row("file", UNSEEN, "inode 77 on sda1", null, 5, 3, 0.1),
     row("file", "/var/lib/postgresql/16/main/base/16384/24601", "inode 1180214 on nvme0n1p2", "direct", 6100, 610, 55.2),
     row("file", "/var/lib/postgresql/16/main/pg_wal/0000000100000A2C000000F1", "inode 1180991 on nvme0n1p2", "writeback", 0, 480, 33.9),
     row("file", "(journal)", "nvme0n1p2", "metadata", 0, 24, 0.9),
@@ -268,7 +272,7 @@ export function breathing(seconds: number, seed = 1): ReportData {
     name: "nvme0n1", major: 259, minor: 0,
     read: stats(Math.round(READS_PER_S * seconds), READS_PER_S * seconds * READ_BYTES, 96.2, 60),
     write: stats(Math.round(WRITES_IN_BURST * 0.08 * seconds), WRITES_IN_BURST * 0.08 * seconds * WRITE_BYTES, 9020, 3.1),
-    discard: stats(0, 0, 0, 0), flush: stats(720, 0, 2100, 2),
+    discard: { ...stats(12, 12 << 20, 800, 2), low_n: true }, flush: stats(720, 0, 2100, 2),
     busy_percent: 44.8, busy_read_percent: 36.1, busy_write_percent: 8.9, util_io_ticks_percent: 61.9,
     concurrency: { mean: 6.91, p50: 0, p75: 1, p99: 97, max: 139 },
   };
@@ -288,6 +292,7 @@ export function breathing(seconds: number, seed = 1): ReportData {
       path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: 1_795_238_400, duration_s: seconds, source: "ebpf", ios, lost_ios: 4120,
       recorder: { cpu_percent: 1.7, max_rss_bytes: 41_200_000, disk_bytes: Math.round(ios * 11.2), bytes_per_io: 11.2 },
     },
+    depth: scope.capacity ? [depth(seconds, "nvme0n1", scope.capacity)] : [],
     devices: [device, idle], findings: list, scopes: [scope, second], actors: actors(seconds),
     lossy: [{ from_s: seconds * 0.62, to_s: seconds * 0.63, reason: "ring-full", ios: 4120, device: null }],
     quality: [
@@ -302,7 +307,7 @@ export function breathing(seconds: number, seed = 1): ReportData {
 export function empty(): ReportData {
   const data = breathing(60);
   data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
-  return { ...data, findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
+  return { ...data, depth: [], findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
 }
 
 /** The same as a machine would record it that allows no tracing: counters only. */
@@ -316,7 +321,34 @@ export function counters(seconds: number): ReportData {
   const none: Distributions = { latency: {}, size: {}, concurrency: {} };
   const scopes: Scope[] = [{ label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: none, capacity: null }];
   const recording = { ...data.recording, source: "counters", ios: 0, lost_ios: 0 };
-  return { ...data, recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
+  return { ...data, depth: [], recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
+}
+
+/** A device in depth: three groups of 20 minutes, a rhythm of 5 s, latencies by arrival a second before those by completion. */
+function depth(seconds: number, device: string, capacity: Capacity): Depth {
+  const q = (p50: number, p75: number) => ({ p50, p75, mean: (p50 + p75) / 2, max: p75 * 9 });
+  const groups = (scale: number): SlotGroup[] => Array.from({ length: Math.ceil(seconds / 1200) }, (_, i) => ({
+    start_s: i * 1200, end_s: Math.min(seconds, (i + 1) * 1200), slots: 600_000,
+    touched: q(scale, 2 * scale), sampled: q(0, scale), mean: q(0.4 * scale, 0.8 * scale), max: q(scale, 2 * scale), touched_percent: 61.7 * scale,
+  }));
+  const stage = (mean: number, share: number) => ({ n: 9_000_000, mean_us: mean, p50_us: mean * 0.8, p99_us: mean * 6, max_us: mean * 80, share_percent: share });
+  const wave = (shift: number) => Array.from({ length: Math.min(120, seconds) }, (_, i) => toLogCode((i + shift) % 5 === 3 ? 6e6 : 95_000));
+  const bins = Math.min(120, seconds);
+  const rhythm = (cls: "read" | "write", verdict: string): Depth["rhythm"][number] => ({
+    class: cls, bursts: seconds / 5,
+    periodicity: {
+      verdict, slot_s: 0.1, period_s: verdict === "periodic" ? 5 : null, period_low_s: 4.99, period_high_s: 5.01, p_value: 0.0025, cycles: seconds / 5,
+      onsets: seconds / 5, onsets_in_step: verdict === "periodic" ? seconds / 5 : 0,
+    },
+  });
+  return {
+    device, capacity,
+    slots: { width_s: 0.002, all: groups(1), read: groups(1), write: groups(0) },
+    util: { exact_percent: 0.96, io_ticks_percent: 1.26, expected_percent: 1.1, sigma_pp: 0.31, verdict: "ok" },
+    stages: { s2d: stage(4, 5), d2c: stage(95, 95), s2c: stage(99, 100), depth_at_issue: 2.4, seeks: 9_000_000, seek_p50_sectors: 80_000, seek_p90_sectors: 900_000, sequential_percent: 12, turn_percent: 4 },
+    rhythm: [rhythm("read", "not-periodic"), rhythm("write", "periodic")],
+    attribution: { from_ns: 1e9 * Math.floor((seconds - bins) / 2), bin_ns: 1e9, bins, differ_percent: 38.5, completed: packColumn(wave(0)), arrived: packColumn(wave(1)) },
+  };
 }
 
 /** The page around `data`, as the program assembles it. */

@@ -1,3 +1,4 @@
+import { autocorrelation, logSeries } from "../src/rhythm";
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fromLogCode, packColumn, packList, toLogCode, unpackColumn, unpackList } from "../src/codec";
@@ -217,4 +218,23 @@ test("levels of a whole recording unpack", () => {
   assert.ok(levels.length > 1);
   for (const l of levels) assert.equal(l.column("r_ios")?.length, l.n);
   assert.ok(levels[0]!.step > levels.at(-1)!.step);
+});
+
+test("autocorrelation finds what comes back", () => {
+  const x = Array.from({ length: 400 }, (_, i) => (i % 25 < 2 ? 10 : 0));
+  const acf = autocorrelation(x, 60);
+  assert.equal(acf[0], 1);
+  assert.ok((acf[25] ?? 0) > 0.9 && (acf[12] ?? 1) < 0.1, `${acf[25]} ${acf[12]}`);
+  // The definition, term by term.
+  const y = [3, 1, 4, 1, 5, 9, 2, 6];
+  const mean = y.reduce((a, b) => a + b, 0) / y.length;
+  const at = (k: number) => y.slice(k).reduce((sum, v, i) => sum + (v - mean) * ((y[i] ?? 0) - mean), 0);
+  autocorrelation(y, 3).forEach((r, k) => assert.ok(Math.abs(r - at(k) / at(0)) < 1e-12));
+  assert.deepEqual([...autocorrelation([5, 5, 5, 5], 2)], [0, 0, 0]);
+  assert.equal(autocorrelation([], 5).length, 1);
+});
+
+test("log series sum slots and leave out a part of one", () => {
+  const series = logSeries([2, 0, NaN, 4, 6], 2);
+  assert.deepEqual([...series], [Math.log1p(1), Math.log1p(2)]);
 });

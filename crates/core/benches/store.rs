@@ -6,48 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use iolens_core::model::{Comm, DevId, Io, Op, Origin, RecorderCost, RecordingMeta, Source};
+use iolens_core::model::{Io, RecorderCost, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
 
-const ROWS: usize = 256 << 10;
+mod sample;
 
-/// Random reads and sequential writes of a few processes on two devices.
-fn ios() -> Vec<Io> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = move |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) % below
-    };
-    let (mut done, mut log) = (0, 1 << 20);
-    let mut next = || {
-        done += 3_000 + random(60_000) as i64;
-        log += 8;
-        let write = random(3) == 0;
-        Io {
-            sector: Some(if write { log } else { random(1 << 28) as i64 * 8 }),
-            flags: Some(if write { 0 } else { Io::FLAG_SYNC }),
-            error: Some(0),
-            merges: Some(0),
-            tgid: Some(1000 + random(6) as i32),
-            comm: Some(Comm::new(if write { b"kworker/u8:1" } else { b"postgres" })),
-            cgroup: Some(1000 + random(3) as i64),
-            ino: Some(random(40) as i64),
-            fs_dev: Some(DevId::new(254, 1).0),
-            origin: if write { Origin::Writeback } else { Origin::Direct },
-            ..Io::new(
-                done,
-                DevId::new(8, 16 * random(2) as u32),
-                Op(write.into()),
-                4096,
-                Some(900 + random(700) as i64),
-                20_000 + (random(1_000) * random(1_000) / 4) as i64,
-            )
-        }
-    };
-    (0..ROWS).map(|_| next()).collect()
-}
+const ROWS: usize = 256 << 10;
 
 fn record(dir: &Path, ios: &[Io]) {
     let mut writer =
@@ -62,7 +26,7 @@ fn record(dir: &Path, ios: &[Io]) {
 }
 
 fn store(c: &mut Criterion) {
-    let (tmp, ios) = (tempfile::tempdir().unwrap(), ios());
+    let (tmp, ios) = (tempfile::tempdir().unwrap(), sample::made_up(ROWS));
     let mut group = c.benchmark_group("store");
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10).measurement_time(Duration::from_secs(5));
     let mut n = 0;

@@ -15,6 +15,9 @@ use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
 
+#[path = "../benches/sample/mod.rs"]
+mod sample;
+
 type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
@@ -34,7 +37,7 @@ fn main() -> Result<(), AnyError> {
     }
     let sample = match &csv {
         Some(path) => read_csv(Path::new(path))?,
-        None => made_up(500_000),
+        None => sample::made_up(500_000),
     };
     write(&dir, &sample, n)?;
     if !write_only {
@@ -189,44 +192,4 @@ fn parse(line: &str) -> Option<Io> {
             f[5].parse().ok()?,
         )
     })
-}
-
-/// Random reads and sequential writes of a few processes on two devices.
-fn made_up(n: usize) -> Vec<Io> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random = move |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) % below
-    };
-    let (mut done, mut log) = (0, 1 << 20);
-    (0..n)
-        .map(|_| {
-            done += 3_000 + random(60_000) as i64;
-            let write = random(3) == 0;
-            log += 8;
-            let service = 20_000 + (random(1_000) * random(1_000) / 4) as i64;
-            Io {
-                sector: Some(if write { log } else { random(1 << 28) as i64 * 8 }),
-                flags: Some(if write { 0 } else { Io::FLAG_SYNC }),
-                error: Some(0),
-                merges: Some(0),
-                tgid: Some(1000 + random(6) as i32),
-                comm: Some(Comm::new(if write { b"kworker/u8:1" } else { b"postgres" })),
-                cgroup: Some(1000 + random(3) as i64),
-                ino: Some(random(40) as i64),
-                fs_dev: Some(DevId::new(254, 1).0),
-                origin: if write { Origin::Writeback } else { Origin::Direct },
-                ..Io::new(
-                    done,
-                    DevId::new(8, 16 * random(2) as u32),
-                    Op(write.into()),
-                    4096,
-                    Some(900 + random(700) as i64),
-                    service,
-                )
-            }
-        })
-        .collect()
 }

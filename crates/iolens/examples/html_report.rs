@@ -157,7 +157,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     });
     let details = details.finish();
-    let facts = RecordingFacts { path: "simulated.iolens".to_owned(), disk_bytes: None, total_ios: Some(ios) };
+    let facts =
+        RecordingFacts { path: "simulated.iolens".to_owned(), total_ios: Some(ios), ..RecordingFacts::default() };
     let meta = meta(seconds);
     let begun = Instant::now();
     let html = html::render(&ReportData {

@@ -238,6 +238,31 @@ fn records_say_when_and_over_what() {
 }
 
 #[test]
+fn columns_of_single_ios_are_empty_and_never_in_the_way() {
+    let dir = unpack("mixed");
+    for args in [&["-d"][..], &["-dx"], &["-dxs"], &["-ds", "1", "3"], &["-dx", "-g", "g", "sda"]] {
+        let plain = text(&replay(dir.path(), args).stdout);
+        let out = replay(dir.path(), &[args, &["--true", "--hist"]].concat());
+        assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(0), 1), "{args:?}");
+        assert!(text(&out.stderr).contains("recorded counters hold no single I/Os"), "{args:?}");
+        let wide = text(&out.stdout);
+        assert_eq!(plain.lines().count(), wide.lines().count(), "{args:?}");
+        for (narrow, wide) in plain.lines().zip(wide.lines()) {
+            let more = wide.strip_prefix(narrow).unwrap_or_else(|| panic!("{args:?}: {narrow:?} {wide:?}"));
+            assert!(more.is_empty() || more.split_whitespace().count() == 9, "{args:?}: {wide:?}");
+        }
+    }
+    let out = replay(dir.path(), &["-xh", "--true", "sda"]);
+    assert_eq!(text(&out.stdout).matches(" Device\n").count(), 5, "a table of their own where there are several");
+    let out = replay(dir.path(), &["-o", "JSON", "--hist", "-g", "g", "sda", "1", "2"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(json["sysstat"]["hosts"][0]["statistics"][1]["disk"][0]["r_p99_us"].is_null());
+    let csv = text(&replay(dir.path(), &["-o", "CSV", "--hist", "sda"]).stdout);
+    let fields: Vec<usize> = csv.lines().map(|l| l.split(',').count()).collect();
+    assert!(fields.len() == 2 && fields[0] == fields[1], "{csv}");
+}
+
+#[test]
 fn patterns_of_devices() {
     let dir = unpack("mixed");
     let names = |args: &[&str]| {

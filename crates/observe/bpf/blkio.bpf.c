@@ -47,10 +47,10 @@ struct {
 } slots SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DEVICE_SETS);
 	__type(key, u32);
-	__type(value, u8);
+	__type(value, struct device_set);
 } devices SEC(".maps");
 
 struct {
@@ -101,9 +101,22 @@ static __always_inline u32 number_of(struct gendisk *disk)
 	return disk ? (u32)disk->major << 20 | (u32)disk->first_minor : 0;
 }
 
+/* Not a hash map, of which two lookups per I/O cost as much as all the rest of the probes. */
 static __always_inline int unwanted(u32 dev)
 {
-	return filtered && !bpf_map_lookup_elem(&devices, &dev);
+	u32 set = dev * DEVICE_HASH >> DEVICE_SHIFT;
+	struct device_set *s;
+
+	if (!filtered)
+		return 0;
+	s = bpf_map_lookup_elem(&devices, &set);
+	if (!s)
+		return 1;
+#pragma unroll
+	for (int i = 0; i < DEVICE_WAYS; i++)
+		if (s->dev[i] == dev)
+			return 0;
+	return 1;
 }
 
 static __always_inline u16 class_of(u32 cmd_flags)
@@ -187,7 +200,7 @@ static __attribute__((noinline)) int count_unseen(struct slot *s)
 	return count_loss(&key, s->issue_ns ? s->issue_ns : s->start_ns, 1, s->bytes, s->merges);
 }
 
-/* A slot for a new I/O; 0 if all are taken, which its completion will find out by `homeless`. */
+/* A free slot for a new I/O; 0 if all are taken, which its completion will find out by `homeless`. */
 static __always_inline struct slot *claim(struct place p, u64 key)
 {
 	struct slot *s = find(p, 0);
@@ -202,6 +215,22 @@ static __always_inline struct slot *claim(struct place p, u64 key)
 	s->bytes = 0;
 	s->merges = 0;
 	return s;
+}
+
+/* The same where an I/O is seen to begin: one that still has a slot under this key never was seen to end. */
+static __always_inline struct slot *open_slot(u64 key)
+{
+	struct place p = place_of(key);
+	struct slot *s;
+
+	if (!p.set)
+		return 0;
+	s = find(p, key);
+	if (unlikely(s)) {
+		count_unseen(s);
+		s->key = 0;
+	}
+	return claim(p, key);
 }
 
 /* What an I/O is when it is handed to the driver: it has been merged with all it will be. */
@@ -299,23 +328,13 @@ int io_start(u64 *ctx)
 {
 	struct request *rq = (void *)ctx[0];
 	u32 cmd_flags = rq->cmd_flags;
-	u64 key = key_of(rq);
-	struct place p;
 	struct slot *s;
 
 	if ((cmd_flags & REQ_OP_MASK) >= REQ_OP_DRV_FIRST)
 		return 0;
 	if (filtered && unwanted(number_of(disk_of_request(rq))))
 		return 0;
-	p = place_of(key);
-	if (!p.set)
-		return 0;
-	s = find(p, key);
-	if (unlikely(s)) {
-		count_unseen(s);
-		s->key = 0;
-	}
-	s = claim(p, key);
+	s = open_slot(key_of(rq));
 	if (!s)
 		return 0;
 	begin(s, bpf_ktime_get_ns(), cmd_flags);
@@ -449,7 +468,8 @@ static __always_inline void finish(struct slot *s, struct loss_key *key, u32 err
 	e->error = error;
 	e->bits = bits;
 	s->key = 0;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	/* Wakes a waiting reader by the first event after a drain only: a wake-up for each costs a microsecond. */
+	bpf_ringbuf_submit(e, 0);
 }
 
 /*
@@ -542,25 +562,14 @@ int bio_queue(u64 *ctx)
 	struct bio *bio = REQUEST_OR_BIO(ctx);
 	struct gendisk *disk = disk_of_bio(bio);
 	u32 cmd_flags, dev;
-	struct place p;
 	struct slot *s;
-	u64 key;
 
 	if (disk->queue->mq_ops)
 		return 0;
 	dev = number_of(disk);
 	if (unwanted(dev))
 		return 0;
-	key = key_of(bio);
-	p = place_of(key);
-	if (!p.set)
-		return 0;
-	s = find(p, key);
-	if (unlikely(s)) {
-		count_unseen(s);
-		s->key = 0;
-	}
-	s = claim(p, key);
+	s = open_slot(key_of(bio));
 	if (!s)
 		return 0;
 	cmd_flags = bio->bi_opf;

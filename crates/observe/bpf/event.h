@@ -90,6 +90,17 @@ struct slot {
 };
 _Static_assert(sizeof(struct slot) == 88, "slot: change src/trace/event.rs too");
 
+/* The devices that are traced when not all are: a device number lies in the set of its hash, 0 is no device. */
+#define DEVICE_SETS 1024
+#define DEVICE_WAYS 8
+#define DEVICE_HASH 0x9E3779B1u
+#define DEVICE_SHIFT 22
+
+struct device_set {
+	u32 dev[DEVICE_WAYS];
+};
+_Static_assert(sizeof(struct device_set) == 32, "device_set: change src/trace/event.rs too");
+
 #define WAYS 4
 
 struct slot_set {

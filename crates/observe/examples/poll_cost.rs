@@ -1,12 +1,13 @@
 //! What one poll of the counters costs beside a bare `pread` of the same file, and how punctual 1 kHz sampling is.
 //!
-//!     cargo run --release -p iolens-observe --example poll_cost [ROOT | --sleep]
+//!     cargo run --release -p iolens-observe --example poll_cost [ROOT | --sleep | --all]
 //!
-//! `--sleep` only sleeps until the next second, for ever: what a sampler of no cost would still cost.
+//! `--sleep` only sleeps until the next second, for ever: what a sampler of no cost would still cost. `--all` polls all
+//! devices and nothing else.
 //!
 //! All figures of one run are taken in turns, so that they are ratios under the same conditions.
 
-use iolens_observe::counters::{DiskstatsReader, Pace, Root, Sampler, StatFile, monotonic_ns};
+use iolens_observe::counters::{DiskstatsReader, Pace, Root, Sampler, StatFile, Wake, monotonic_ns};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ fn main() {
         loop {
             pace.wait();
         }
+    }
+    if std::env::args().nth(1).is_some_and(|a| a == "--all") {
+        return all_disks(&Root::live());
     }
     let root = std::env::args().nth(1).map_or_else(Root::live, Root::under);
     let disk = root.names("/sys/block").ok().and_then(|names| {
@@ -95,29 +99,51 @@ fn cpu_ns() -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-fn kilohertz(root: &Root, disk: &str) {
+/// Percent of a core that `work` costs a thousand times a second, for `seconds`, and how late each turn began (ns).
+fn share(seconds: i64, mut work: impl FnMut()) -> (f64, Vec<i64>) {
     let (mut pace, start, cpu) = (Pace::new(Duration::from_millis(1)), monotonic_ns(), cpu_ns());
-    while monotonic_ns() - start < 2_000_000_000 {
-        pace.wait();
-    }
-    let floor = (cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0;
-    let Ok(mut sampler) = Sampler::new(root, Some(&[disk]), Duration::from_millis(1)) else { return };
-    let (start, cpu) = (monotonic_ns(), cpu_ns());
-    let mut late: Vec<i64> = Vec::with_capacity(8192);
-    while monotonic_ns() - start < 5_000_000_000 {
-        if let Ok(Some(s)) = sampler.next() {
-            late.push(s.at_monotonic_ns - s.due_monotonic_ns);
+    let mut late = Vec::with_capacity(8192);
+    while monotonic_ns() - start < seconds * 1_000_000_000 {
+        if let Wake::Due { due_ns, .. } = pace.wait() {
+            late.push(monotonic_ns() - due_ns);
+            work();
         }
     }
-    let share = (cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0;
     late.sort_unstable();
-    let at = |q: f64| late[((late.len() - 1) as f64 * q) as usize] as f64 / 1000.0;
+    ((cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0, late)
+}
+
+fn microseconds(sorted: &[i64], q: f64) -> f64 {
+    sorted.get(((sorted.len().max(1) - 1) as f64 * q) as usize).map_or(0.0, |ns| *ns as f64 / 1000.0)
+}
+
+/// A thousand times a second: sleeping alone, with a bare `pread`, and with our sampler, which adds its own to both.
+fn kilohertz(root: &Root, disk: &str) {
+    let path = root.path(format!("/sys/block/{disk}/stat"));
+    let Ok(bare) = std::fs::File::open(&path) else { return };
+    let mut room = [0u8; 4096];
+    let (floor, _) = share(3, || {});
+    let (read, late) = share(3, || {
+        let _ = bare.read_at(&mut room, 0);
+    });
+    let Ok(mut sampler) = Sampler::new(root, Some(&[disk]), Duration::from_millis(1)) else { return };
+    let (start, cpu) = (monotonic_ns(), cpu_ns());
+    let mut ours_late: Vec<i64> = Vec::with_capacity(8192);
+    while monotonic_ns() - start < 5_000_000_000 {
+        if let Ok(Some(s)) = sampler.next() {
+            ours_late.push(s.at_monotonic_ns - s.due_monotonic_ns);
+        }
+    }
+    let ours = (cpu_ns() - cpu) as f64 / (monotonic_ns() - start) as f64 * 100.0;
+    ours_late.sort_unstable();
     println!(
-        "1 kHz of {disk}: {share:.2} % of a core ({floor:.2} % for the sleeps alone), {} samples, {} missed, lateness p50 {:.0} us, p99 {:.0} us, max {:.0} us",
-        late.len(),
+        "1 kHz of {disk}: {ours:.2} % of a core; a bare loop of sleep and pread {read:.2} %, of sleeps alone {floor:.2} %; \
+         {} samples, {} missed, lateness p50 {:.0} us, p99 {:.0} us (bare loop {:.0} us), max {:.0} us",
+        ours_late.len(),
         sampler.pace().missed(),
-        at(0.5),
-        at(0.99),
-        at(1.0)
+        microseconds(&ours_late, 0.5),
+        microseconds(&ours_late, 0.99),
+        microseconds(&late, 0.99),
+        microseconds(&ours_late, 1.0)
     );
 }

@@ -7,3 +7,4 @@ pub mod import;
 pub mod terminal;
 pub mod topology;
 pub mod trace;
+pub mod writeback;

@@ -5,6 +5,8 @@ import { fill, h, s, term } from "../dom";
 import * as format from "../format";
 import { bucketQuantile, loadPoints, openBuckets, type LoadPoint } from "../levels";
 import type { Store } from "../store";
+import { card, emptyText, legendRow } from "./card";
+import { attributionCard, rhythmCard } from "./depth";
 
 const CLASSES: ClassName[] = ["read", "write", "discard", "flush"];
 const HEIGHT = 230;
@@ -13,7 +15,7 @@ const PER_OCTAVE = 8;
 type Stage = "total" | "queue" | "device";
 type SizeWeight = "ios" | "bytes";
 
-/** Four small charts over the whole recording: latencies, sizes, concurrency, latency against load. */
+/** Small charts over the whole recording: latencies, sizes, concurrency, latency against load, attribution, rhythm. */
 export class Distributions {
   readonly root = h("div", { class: "grid" });
   #stage: Stage = "total";
@@ -35,22 +37,13 @@ export class Distributions {
       fill(this.root);
       return;
     }
-    fill(this.root, this.#latency(scope), this.#size(scope), this.#concurrency(scope), this.#load(scope));
+    fill(this.root, this.#latency(scope), this.#size(scope), this.#concurrency(scope), this.#load(scope), attributionCard(this.store, width), rhythmCard(this.store, width));
   }
 
   #columnWidth(): number {
     const all = this.root.clientWidth || 1100;
     const columns = getComputedStyle(this.root).gridTemplateColumns.split(" ").length;
     return Math.max(240, Math.floor((all - 20 * (columns - 1)) / columns) - 34);
-  }
-
-  #card(id: string, title: string, definition: string, controls: HTMLElement | null, ...body: Node[]): HTMLElement {
-    return h(
-      "section",
-      { class: "panel dist", "data-panel": id },
-      h("header", {}, h("h3", {}, term(title, definition)), controls),
-      ...body,
-    );
   }
 
   #classes(): ClassName[] {
@@ -68,7 +61,7 @@ export class Distributions {
       .map((c) => ({ c, buckets: openBuckets(scope.distributions.latency[c]?.[this.#stage], 1) }))
       .filter(({ buckets }) => buckets.length > 0);
     const title = "Latency distribution";
-    if (curves.length === 0) return this.#card("latency-dist", title, "latencyDistribution", controls, emptyText("No I/O of which this time is known."));
+    if (curves.length === 0) return card("latency-dist", title, "latencyDistribution", controls, emptyText("No I/O of which this time is known."));
     const frame = new Frame(this.#width, HEIGHT, title);
     const lo = Math.min(...curves.map(({ buckets }) => buckets[0]?.[0] ?? 0));
     const hi = Math.max(...curves.map(({ buckets }) => (buckets.at(-1)?.[0] ?? 0) + 1), lo + 3 * PER_OCTAVE);
@@ -88,7 +81,7 @@ export class Distributions {
       const q = (p: number) => format.micros(bucketQuantile(buckets, p, PER_OCTAVE));
       return legendRow(c, plural(c), `p50 ${q(0.5)} · p90 ${q(0.9)} · p99 ${q(0.99)} · n = ${format.count(n)}`);
     });
-    return this.#card("latency-dist", title, "latencyDistribution", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
+    return card("latency-dist", title, "latencyDistribution", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
 
   #size(scope: Scope): HTMLElement {
@@ -101,7 +94,7 @@ export class Distributions {
     const sets = this.#classes()
       .map((c) => ({ c, buckets: openBuckets(scope.distributions.size[c], 2) }))
       .filter(({ c, buckets }) => c !== "flush" && buckets.length > 0);
-    if (sets.length === 0) return this.#card("size-dist", "Request size", "size", controls, emptyText("No I/O that moved data."));
+    if (sets.length === 0) return card("size-dist", "Request size", "size", controls, emptyText("No I/O that moved data."));
     const frame = new Frame(this.#width, HEIGHT, "Distribution of request sizes");
     const lo = Math.min(...sets.map(({ buckets }) => buckets[0]?.[0] ?? 9));
     const hi = Math.max(...sets.map(({ buckets }) => (buckets.at(-1)?.[0] ?? 9) + 1));
@@ -130,7 +123,7 @@ export class Distributions {
       const moved = buckets.reduce((sum, b) => sum + (b[2] ?? 0), 0) * 512;
       return legendRow(c, plural(c), `mean ${format.binaryBytes(n > 0 ? moved / n : null)} · ${format.bytes(moved)} in ${format.count(n)} I/Os`);
     });
-    return this.#card("size-dist", "Request size", "size", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
+    return card("size-dist", "Request size", "size", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
 
   #concurrency(scope: Scope): HTMLElement {
@@ -142,7 +135,7 @@ export class Distributions {
       { c: "write", label: "writes", buckets: show.write ? openBuckets(write, 1) : [] },
     ].filter(({ buckets }) => buckets.length > 0);
     const title = "Concurrency";
-    if (sets.length === 0) return this.#card("concurrency-dist", title, "concurrency", null, emptyText("Not known from this source."));
+    if (sets.length === 0) return card("concurrency-dist", title, "concurrency", null, emptyText("Not known from this source."));
     const frame = new Frame(this.#width, HEIGHT, "Share of time at or above each number of I/Os in flight");
     const highest = Math.max(1, ...sets.map(({ buckets }) => buckets.at(-1)?.[0] ?? 0));
     const place = (k: number) => Math.log2(k) / Math.log2(highest + 1);
@@ -160,7 +153,7 @@ export class Distributions {
       const mean = buckets.reduce((sum, b) => sum + (b[0] ?? 0) * (b[1] ?? 0), 0) / total;
       return legendRow(c, label, `mean ${format.number(mean)} · none in flight ${format.percent((100 * idle) / total)} of the time`);
     });
-    return this.#card("concurrency-dist", title, "concurrency", null, frame.svg, h("ul", { class: "legend" }, ...rows));
+    return card("concurrency-dist", title, "concurrency", null, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
 
   #load(scope: Scope): HTMLElement {
@@ -168,24 +161,16 @@ export class Distributions {
     const points = level ? loadPoints(level) : [];
     const title = "Latency versus load";
     if (points.length < 5) {
-      return this.#card("load", title, "load", null, emptyText("Too few stretches with at least 30 I/Os to draw a curve."), capacityText(scope));
+      return card("load", title, "load", null, emptyText("Too few stretches with at least 30 I/Os to draw a curve."), capacityText(scope));
     }
     const frame = new Frame(this.#width, HEIGHT, title);
     drawLoad(frame, points, scope.capacity?.knee_inflight ?? null);
-    return this.#card("load", title, "load", null, frame.svg, capacityText(scope));
+    return card("load", title, "load", null, frame.svg, capacityText(scope));
   }
 }
 
 function plural(c: ClassName): string {
   return c === "flush" ? "flushes" : `${c}s`;
-}
-
-function emptyText(text: string): HTMLElement {
-  return h("p", { class: "empty", text });
-}
-
-function legendRow(cls: string, name: string, text: string): HTMLElement {
-  return h("li", {}, h("i", { class: `swatch ${cls}` }), h("b", { text: name }), h("span", { text }));
 }
 
 /** A row of buttons of which one is pressed. */
@@ -257,7 +242,7 @@ function drawLoad(frame: Frame, points: LoadPoint[], knee: number | null): void 
 function capacityText(scope: Scope): HTMLElement {
   const c = scope.capacity;
   if (!c) return h("p", { class: "note", text: "Capacity is a property of one device: choose one to see its knee and headroom." });
-  const fact = (name: string, definition: string, value: string) => h("div", {}, h("dt", {}, term(name, definition)), h("dd", { text: value }));
+  const fact = (name: string, definition: string, value: string) => h("div", {}, h("dt", {}, term(name, definition)), h("dd", { text: value, "data-def": definition }));
   return h(
     "div",
     { class: "capacity" },
@@ -265,8 +250,8 @@ function capacityText(scope: Scope): HTMLElement {
     h(
       "dl",
       { class: "facts" },
-      fact("Highest throughput", "load", c.max_iops === null ? format.ABSENT : `${format.number(c.max_iops)}/s`),
-      fact("Light-load latency", "load", format.micros(c.light_us)),
+      fact("Highest throughput", "highest", c.max_iops === null ? format.ABSENT : `${format.number(c.max_iops)}/s`),
+      fact("Light-load latency", "light", format.micros(c.light_us)),
       fact("Knee", "knee", format.number(c.knee_inflight)),
       fact("Headroom", "headroom", format.percent(c.headroom_percent)),
     ),

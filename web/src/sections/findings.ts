@@ -1,9 +1,12 @@
 import type { Finding } from "../data";
-import { DEFINITIONS } from "../definitions";
+import { DEFINITIONS, EVIDENCE } from "../definitions";
 import { fill, h, term } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
 import { around } from "../zoom";
+
+/** The definition of a piece of evidence. */
+const definition = (key: string): string => EVIDENCE[key] ?? "";
 
 /** Cards shown at first. */
 const shownAtFirst = () => (matchMedia("(max-width: 700px)").matches ? 3 : 6);
@@ -74,11 +77,11 @@ export class Findings {
   }
 
   #card(f: Finding): HTMLElement {
-    const definition = DEFINITIONS[f.kind];
+    const kind = DEFINITIONS[f.kind];
     const [first, more] = foremost(f.evidence, FACTS);
     const fact = ([k, v]: [string, unknown]) => {
       const text = format.byKey(k, v);
-      return h("div", { class: text.length > 18 ? "wide" : undefined }, h("dt", { text: format.label(k) }), h("dd", { text }));
+      return h("div", { class: text.length > 18 ? "wide" : undefined }, h("dt", {}, definition(k) ? term(format.label(k), definition(k)) : format.label(k)), h("dd", { text, "data-def": definition(k) || undefined }));
     };
     const card = h(
       "article",
@@ -87,7 +90,7 @@ export class Findings {
         "header",
         {},
         h("span", { class: `severity ${f.severity}`, text: f.severity }),
-        definition ? term(definition.title, f.kind, "kind") : h("span", { class: "kind", text: f.kind }),
+        kind ? term(kind.title, f.kind, "kind") : h("span", { class: "kind", text: f.kind }),
         f.device !== null && h("span", { class: "device", text: f.device }),
       ),
       h("p", { class: "summary", text: f.summary }),

@@ -19,9 +19,9 @@ export function header(data: ReportData): HTMLElement {
     h(
       "dl",
       { class: "facts" },
-      fact("Recorded", null, format.dateTime(r.start_unix_s)),
-      fact("Length", null, format.span(r.duration_s)),
-      fact("Kernel", null, r.kernel ?? format.ABSENT),
+      fact("Recorded", "recorded", format.dateTime(r.start_unix_s)),
+      fact("Length", "length", format.span(r.duration_s)),
+      fact("Kernel", "kernel", r.kernel ?? format.ABSENT),
       fact("Source", "source", r.source),
       fact("I/Os", "ios", r.source === "counters" ? format.ABSENT : format.count(r.ios)),
       lost(r),
@@ -35,8 +35,8 @@ export function title(r: Recording): string {
   return r.host ? `Disk I/O of ${r.host}` : "Disk I/O";
 }
 
-function fact(name: string, definition: string | null, value: string, cls = ""): HTMLElement {
-  return h("div", { class: cls || undefined }, h("dt", {}, definition ? term(name, definition) : name), h("dd", { text: value }));
+function fact(name: string, definition: string, value: string, cls = ""): HTMLElement {
+  return h("div", { class: cls || undefined }, h("dt", {}, term(name, definition)), h("dd", { text: value, "data-def": definition }));
 }
 
 function lost(r: Recording): HTMLElement {

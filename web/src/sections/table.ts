@@ -10,6 +10,8 @@ export interface Column<Row> {
   text(row: Row): string;
   numeric?: boolean;
   cls?: string;
+  /** Definition of this row's cell, where it is not the column's. */
+  hint?(row: Row): string | null;
 }
 
 const FIRST = 50;
@@ -54,8 +56,10 @@ export class Table<Row> {
     public rows: Row[],
     sort: number,
     readonly nothing: string,
+    descending = true,
   ) {
     this.#sort = sort;
+    this.#descending = descending;
     const filter = h("input", {
       type: "search",
       placeholder: "Filter",
@@ -67,7 +71,7 @@ export class Table<Row> {
     });
     this.root = h(
       "div",
-      { class: "table" },
+      { class: this.columns.length > 10 ? "table compact" : "table" },
       h("div", { class: "table-tools" }, h("h3", { "aria-hidden": "true", text: name }), this.#status, filter),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", {}, h("caption", { text: name }), h("thead", {}, this.#head), this.#body)),
       this.#more,
@@ -117,7 +121,9 @@ export class Table<Row> {
     const cells = this.columns.map((c, i) => {
       const text = c.text(row);
       const cls = [c.numeric ? "num" : "", c.cls ?? "", text === ABSENT ? "absent" : ""].filter(Boolean).join(" ");
-      return i === 0 ? h("th", { scope: "row", class: cls || undefined, text }) : h("td", { class: cls || undefined, text });
+      // Every number tells what it is, not only its column's title.
+      const definition = c.hint?.(row) ?? (c.numeric ? c.definition : undefined);
+      return i === 0 ? h("th", { scope: "row", class: cls || undefined, text }) : h("td", { class: cls || undefined, "data-def": definition, text });
     });
     return h("tr", {}, ...cells);
   }

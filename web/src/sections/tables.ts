@@ -1,4 +1,4 @@
-import type { Actor, ActorClass, ClassName, ClassStats, DeviceStats } from "../data";
+import type { Actor, ActorClass, ClassName, ClassStats, Depth, DeviceStats, SlotGroup, SlotQuantiles } from "../data";
 import { fill, h } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
@@ -16,8 +16,8 @@ function numeric<Row>(title: string, definition: string, key: (r: Row) => number
 }
 
 const CLASS_COLUMNS: Column<DeviceRow>[] = [
-  { title: "Device", key: (r) => r.device.name, text: (r) => r.device.name, cls: "name" },
-  { title: "Class", key: (r) => r.cls, text: (r) => r.cls },
+  { title: "Device", definition: "deviceName", key: (r) => r.device.name, text: (r) => r.device.name, cls: "name" },
+  { title: "Class", definition: "class", key: (r) => r.cls, text: (r) => (r.stats.low_n ? `${r.cls} (few)` : r.cls), hint: (r) => (r.stats.low_n ? "lowN" : null) },
   numeric("I/Os", "ios", (r) => r.stats.ios, format.count),
   numeric("Bytes", "bytes", (r) => (r.cls === "flush" ? null : r.stats.bytes), format.bytes),
   numeric("Mean", "mean", (r) => r.stats.mean_us, format.micros),
@@ -31,19 +31,73 @@ const CLASS_COLUMNS: Column<DeviceRow>[] = [
   numeric("Sequential", "sequential", (r) => r.stats.sequential_percent, format.percent),
 ];
 
-const BUSY_COLUMNS: Column<DeviceStats>[] = [
-  { title: "Device", key: (d) => d.name, text: (d) => d.name, cls: "name" },
-  { title: "Number", key: (d) => d.major * 2 ** 20 + d.minor, text: (d) => `${d.major}:${d.minor}` },
+const busyColumns = (depth: Map<string, Depth>): Column<DeviceStats>[] => [
+  { title: "Device", definition: "deviceName", key: (d) => d.name, text: (d) => d.name, cls: "name" },
+  { title: "Number", definition: "deviceNumber", key: (d) => d.major * 2 ** 20 + d.minor, text: (d) => `${d.major}:${d.minor}` },
   numeric("Busy", "busy", (d) => d.busy_percent, format.percent),
   numeric("with reads", "busy", (d) => d.busy_read_percent, format.percent),
   numeric("with writes", "busy", (d) => d.busy_write_percent, format.percent),
-  numeric("%util (io_ticks)", "util", (d) => d.util_io_ticks_percent, format.percent),
+  { title: "%util (io_ticks)", definition: "util", numeric: true, key: (d) => d.util_io_ticks_percent, text: (d) => withSigma(d, depth.get(d.name)) },
+  numeric("expected", "expected", (d) => depth.get(d.name)?.util?.expected_percent ?? null, format.percent),
   numeric("In flight", "inflight", (d) => d.concurrency.mean, format.number),
   numeric("p50", "concurrency", (d) => d.concurrency.p50, format.number),
   numeric("p75", "concurrency", (d) => d.concurrency.p75, format.number),
   numeric("p99", "concurrency", (d) => d.concurrency.p99, format.number),
   numeric("Max", "concurrency", (d) => d.concurrency.max, format.number),
 ];
+
+/** The kernel's figure with its standard deviation, where that is known and visible. */
+function withSigma(d: DeviceStats, depth: Depth | undefined): string {
+  const sigma = depth?.util?.sigma_pp ?? 0;
+  const text = format.percent(d.util_io_ticks_percent);
+  return sigma >= 0.005 && text !== format.ABSENT ? `${text.replace(" %", "")} ± ${format.number(sigma, 2)} %` : text;
+}
+
+const CAPACITY_COLUMNS: Column<Depth>[] = [
+  { title: "Device", definition: "deviceName", key: (d) => d.device, text: (d) => d.device, cls: "name" },
+  { title: "State", definition: "capacity", key: (d) => d.capacity.state, text: (d) => d.capacity.state.replaceAll("-", " ") },
+  numeric("Highest IOPS", "highest", (d) => d.capacity.max_iops, format.number),
+  numeric("Light-load latency", "light", (d) => d.capacity.light_us, format.micros),
+  numeric("Knee", "knee", (d) => d.capacity.knee_inflight, format.number),
+  numeric("Headroom", "headroom", (d) => d.capacity.headroom_percent, format.percent),
+  numeric("Queue share", "stages", (d) => d.stages.s2d.share_percent, format.percent),
+  numeric("Depth at issue", "depthAtIssue", (d) => d.stages.depth_at_issue, format.number),
+  numeric("Seek p50", "seek", (d) => (d.stages.seek_p50_sectors === null ? null : d.stages.seek_p50_sectors * 512), format.binaryBytes),
+  numeric("Turns", "turns", (d) => d.stages.turn_percent, format.percent),
+];
+
+interface SlotRow {
+  device: string;
+  cls: string;
+  group: SlotGroup;
+}
+
+function pair(title: string, definition: string, of: (g: SlotGroup) => SlotQuantiles): Column<SlotRow>[] {
+  return [
+    numeric(`${title} p50`, definition, (r) => of(r.group).p50, format.number),
+    numeric("p75", definition, (r) => of(r.group).p75, format.number),
+  ];
+}
+
+const SLOT_COLUMNS: Column<SlotRow>[] = [
+  { title: "Device", definition: "deviceName", key: (r) => r.device, text: (r) => r.device, cls: "name" },
+  { title: "From", definition: "slots", numeric: true, key: (r) => r.group.start_s, text: (r) => format.elapsed(r.group.start_s, 1) },
+  { title: "Class", definition: "class", key: (r) => r.cls, text: (r) => r.cls },
+  ...pair("Touched", "touched", (g) => g.touched),
+  ...pair("Sampled", "sampled", (g) => g.sampled),
+  ...pair("Mean", "slotMean", (g) => g.mean),
+  ...pair("Most", "slotMax", (g) => g.max),
+  numeric("Slots touched", "touchedShare", (r) => r.group.touched_percent, format.percent),
+  numeric("n", "slots", (r) => r.group.slots, format.count),
+];
+
+function slotRows(depth: Depth[]): SlotRow[] {
+  const classes: [keyof Omit<Depth["slots"], "width_s">, string][] = [["all", "all"], ["read", "read"], ["write", "write"]];
+  return depth.flatMap((d) => d.slots.all.flatMap((_, i) => classes.flatMap(([key, cls]) => {
+    const group = d.slots[key][i];
+    return group ? [{ device: d.device, cls, group }] : [];
+  })));
+}
 
 /** Per device: how busy, and per class how many, how much, how slow. */
 export function deviceTables(store: Store): HTMLElement {
@@ -52,13 +106,17 @@ export function deviceTables(store: Store): HTMLElement {
     classes.map((cls) => ({ device, cls, stats: device[cls] })).filter(({ stats }) => stats.ios > 0),
   );
   const counters = store.data.recording.source === "counters";
+  const depth = store.data.depth ?? [];
+  const byName = new Map(depth.map((d) => [d.device, d]));
   const nothing = counters ? "Counters do not tell single I/Os apart: see the charts for rates and means." : "No device completed any I/O.";
   return h(
     "section",
     { id: "devices" },
     h("h2", { text: "Devices" }),
     new Table("I/O by device and class", CLASS_COLUMNS, rows, 2, nothing).root,
-    new Table("Busy time and concurrency by device", BUSY_COLUMNS, store.data.devices, 2, nothing).root,
+    new Table("Busy time and concurrency by device", busyColumns(byName), store.data.devices, 2, nothing).root,
+    depth.length > 0 ? new Table("Capacity, stages and seeks by device", CAPACITY_COLUMNS, depth, 2, nothing).root : null,
+    depth.length > 0 ? new Table("Concurrency in 2 ms slots, by 20 minutes", SLOT_COLUMNS, slotRows(depth), 1, nothing, false).root : null,
   );
 }
 
@@ -82,9 +140,9 @@ export class Actors {
 
   constructor(readonly store: Store) {
     const columns: Column<Actor>[] = [
-      { title: "Name", key: (a) => a.name, text: (a) => a.name, cls: "name" },
-      { title: "Detail", key: (a) => a.detail, text: (a) => a.detail ?? format.ABSENT, cls: "detail" },
-      { title: "Device", key: (a) => a.device, text: (a) => a.device ?? format.ABSENT },
+      { title: "Name", definition: "actorName", key: (a) => a.name, text: (a) => a.name, cls: "name" },
+      { title: "Detail", definition: "actorDetail", key: (a) => a.detail, text: (a) => a.detail ?? format.ABSENT, cls: "detail" },
+      { title: "Device", definition: "deviceName", key: (a) => a.device, text: (a) => a.device ?? format.ABSENT },
       { title: "Origin", definition: "origin", key: (a) => a.origin, text: (a) => a.origin ?? format.ABSENT },
       numeric("I/O time", "timeShare", (a) => a.time_percent, format.percent),
       ...side("Read", (a) => a.read),

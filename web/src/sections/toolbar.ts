@@ -105,7 +105,7 @@ export class InView {
       return;
     }
     const t = totals(level, ...level.within(store.range));
-    const fact = (name: string, definition: string, value: string, cls = "") => h("div", { class: cls || undefined }, h("dt", {}, term(name, definition)), h("dd", { text: value }));
+    const fact = (name: string, definition: string, value: string, cls = "") => h("div", { class: cls || undefined }, h("dt", {}, term(name, definition)), h("dd", { text: value, "data-def": definition }));
     fill(
       this.#facts,
       fact("In view", "view", format.span(store.range.to - store.range.from)),

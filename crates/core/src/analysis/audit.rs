@@ -4,9 +4,13 @@
 //! shorter intervals instead (empty ones counting as 0) understate it: the busy interval, where waiting happens, weighs
 //! no more than an idle one.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use crate::model::{Class, IntervalRates};
+use serde::Serialize;
+use serde_json::json;
+
+use super::findings::{Finding, FindingKind, Severity, evidence};
+use crate::model::{Class, DevId, Device, IntervalRates, RateRows};
 
 /// How a coarse row's mean latency was made from the finer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -73,6 +77,58 @@ pub fn audit(coarse: &[IntervalRates], fine: &[IntervalRates]) -> Vec<AuditRow> 
         out.extend([Class::Read, Class::Write].into_iter().filter_map(|class| test(c, covering, class)));
     }
     out
+}
+
+/// More lengths of interval than this are no tables of several resolutions, but rows without a regular interval.
+const MOST_RESOLUTIONS: usize = 8;
+
+/// The audit of every device of which rows of two resolutions are there; sums over all devices (which importers name by
+/// their resolution) are one and the same device here.
+pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
+    let sums: Vec<DevId> = devices.iter().filter(|d| is_sum_of_all(d)).map(|d| d.id).collect();
+    let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
+    for r in rates.iter().filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some())) {
+        let dev = if sums.contains(&r.dev) { DevId(i32::MIN) } else { r.dev };
+        tables.entry(dev).or_default().entry(r.interval_ns()).or_default().push(r);
+    }
+    tables.into_values().filter(|t| t.len() <= MOST_RESOLUTIONS).flat_map(|t| audit_resolutions(&t)).collect()
+}
+
+/// A sum over all devices: coarser and finer ones describe the same I/Os.
+pub fn is_sum_of_all(d: &Device) -> bool {
+    d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:all"))
+}
+
+/// Each row against the coarsest of the finer tables that covers it: a finer one below would count the same rows again.
+fn audit_resolutions(by_interval: &BTreeMap<i64, Vec<IntervalRates>>) -> Vec<AuditRow> {
+    let mut out = Vec::new();
+    for (interval_ns, coarse) in by_interval {
+        let mut left = coarse.clone();
+        for (_, fine) in by_interval.range(..interval_ns).rev() {
+            let audited = audit(&left, fine);
+            left.retain(|r| !audited.iter().any(|a| a.to_ns == r.to_ns));
+            out.extend(audited);
+        }
+    }
+    out
+}
+
+/// What a person should hear of an audit; `None` if there was nothing to test.
+pub fn finding(rows: &[AuditRow]) -> Option<Finding> {
+    let wrong = rows.iter().filter(|r| r.rule.is_wrong()).count();
+    Some(Finding {
+        kind: FindingKind::AveragedAverages,
+        dev: None,
+        from_ns: rows.iter().map(|r| r.from_ns).min()?,
+        to_ns: rows.iter().map(|r| r.to_ns).max()?,
+        severity: if wrong > 0 { Severity::Warning } else { Severity::Info },
+        summary: format!("{}.", sentence(rows)?),
+        evidence: evidence([
+            ("checked", json!(rows.len())),
+            ("averages_of_averages", json!(wrong)),
+            ("rows", json!(rows)),
+        ]),
+    })
 }
 
 /// The finer rows inside `c`, if they cover it from end to end and are all shorter.
@@ -162,7 +218,7 @@ pub fn sentence(rows: &[AuditRow]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ClassRates, DevId};
+    use crate::model::ClassRates;
 
     fn table(csv: &str, step_s: f64) -> Vec<IntervalRates> {
         let rows =
@@ -224,6 +280,18 @@ mod tests {
         assert_eq!((percent(154, Class::Read), percent(155, Class::Read)), (4.0, 32.0));
         assert_eq!((percent(154, Class::Write), percent(155, Class::Write)), (8.0, 80.0));
         assert_eq!((percent(160, Class::Read), percent(160, Class::Write)), (26.0, 69.0));
+        let mut all = RateRows::default();
+        let mut devices = Vec::new();
+        for (i, name) in ["10hz", "1s", "15s"].into_iter().enumerate() {
+            let dev = DevId(i as i32);
+            published(name).iter().for_each(|r| all.push(&IntervalRates { dev, ..*r }));
+            devices.push(Device { stable_id: Some(format!("aggregate:all {name}")), ..Device::named(name, dev) });
+        }
+        let together = audit_tables(&all, &devices);
+        assert!(audit_tables(&all, &[]).is_empty(), "three disks say nothing of each other");
+        assert_eq!(together, rows, "tables find each other");
+        let found = finding(&rows).expect("a finding");
+        assert_eq!((found.severity, found.from_ns, found.to_ns), (Severity::Warning, 145_000_000_000, 160_000_000_000));
         assert_eq!(
             sentence(&rows).as_deref(),
             Some(

@@ -133,6 +133,8 @@ pub struct DevicesSummary {
     pub devices: Vec<DeviceSummary>,
     /// All I/Os counted.
     pub ios: u64,
+    /// The bytes that they moved.
+    pub bytes: u64,
     /// I/Os known to be missing, devices and unknown ones together; `None`: some, in unknown number.
     pub lost_ios: Option<u64>,
     /// I/Os in flight when the probes were attached (censored: their start is not known, so they are not counted).
@@ -464,6 +466,7 @@ impl Devices {
         DevicesSummary {
             window,
             ios: devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum(),
+            bytes: devices.iter().flat_map(|d| &d.classes).map(|c| c.bytes).sum(),
             devices,
             lost_ios: self.lost.0,
             censored_ios: self.censored,

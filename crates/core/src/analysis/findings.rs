@@ -25,6 +25,8 @@ pub enum FindingKind {
     IoError,
     /// The page cache answers for the device (A16).
     PageCache,
+    /// Imported means were checked against finer rows (A25).
+    AveragedAverages,
     /// I/Os are missing from the recording.
     LostEvents,
 }
@@ -41,7 +43,8 @@ impl FindingKind {
             FindingKind::Periodicity => 5,
             FindingKind::PageCache => 6,
             FindingKind::UtilDisagreement => 7,
-            FindingKind::LostEvents => 8,
+            FindingKind::AveragedAverages => 8,
+            FindingKind::LostEvents => 9,
         }
     }
 
@@ -56,6 +59,7 @@ impl FindingKind {
             FindingKind::SlowIo => "slow-io",
             FindingKind::IoError => "io-error",
             FindingKind::PageCache => "page-cache",
+            FindingKind::AveragedAverages => "averaged-averages",
             FindingKind::LostEvents => "lost-events",
         }
     }
@@ -109,6 +113,6 @@ pub(super) fn evidence<const N: usize>(pairs: [(&str, Value); N]) -> Map<String,
 }
 
 /// Most severe first, then what people feel before what explains it, then by time.
-pub(super) fn sort(findings: &mut [Finding]) {
+pub fn sort(findings: &mut [Finding]) {
     findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind.rank(), f.from_ns));
 }

@@ -21,6 +21,7 @@ pub mod detail;
 pub mod devices;
 pub mod distributions;
 pub mod envelope;
+pub mod exact;
 pub mod files;
 pub mod findings;
 pub mod identities;

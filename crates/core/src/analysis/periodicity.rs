@@ -304,6 +304,7 @@ fn fit(result: &mut Periodicity, period_s: f64) {
     if chain.len() < 5 {
         return;
     }
+    let chain = unbroken(&chain);
     let Some(period) = slope(&chain, None) else { return };
     result.period_s = Some(period);
     let n = chain.len() as f64;
@@ -330,12 +331,45 @@ fn in_step(onsets: &[f64], period_s: f64) -> Vec<(f64, f64)> {
     chain
 }
 
-/// Least squares slope, without point `skip`.
-fn slope(points: &[(f64, f64)], skip: Option<usize>) -> Option<f64> {
-    let kept = || points.iter().enumerate().filter(|(i, _)| Some(*i) != skip).map(|(_, p)| p);
-    let n = kept().count() as f64;
-    let (mx, my) = kept().fold((0.0, 0.0), |m, p| (m.0 + p.0 / n, m.1 + p.1 / n));
-    let (xx, xy) = kept().fold((0.0, 0.0), |s, p| (s.0 + (p.0 - mx).powi(2), s.1 + (p.0 - mx) * (p.1 - my)));
+/// An onset that keeps step: its cycle, its time, and the stretch without a slip to which it belongs.
+#[derive(Clone, Copy)]
+struct Beat {
+    cycle: f64,
+    at_s: f64,
+    stretch: usize,
+}
+
+/// Clocks that something sets back (a forced commit restarts the journal's timer) keep their period and slip in phase.
+/// A step that lies more than six robust deviations off begins a new stretch; steady jitter never does.
+fn unbroken(chain: &[(f64, f64)]) -> Vec<Beat> {
+    let step = |w: &[(f64, f64)]| (w[1].1 - w[0].1) / (w[1].0 - w[0].0);
+    let steps: Vec<f64> = chain.windows(2).map(step).collect();
+    let usual = median(&mut steps.clone()).unwrap_or(0.0);
+    // Slots are coarse: equal steps have no spread at all, and one slot more or less is no slip.
+    let most = (6.0 * 1.4826 * mad(&steps, usual)).max(0.1 * usual);
+    let mut stretch = 0;
+    let mut beats = Vec::with_capacity(chain.len());
+    for (i, (cycle, at_s)) in chain.iter().enumerate() {
+        if i > 0 && (steps[i - 1] - usual).abs() > most {
+            stretch += 1;
+        }
+        beats.push(Beat { cycle: *cycle, at_s: *at_s, stretch });
+    }
+    beats
+}
+
+/// Least squares slope over all stretches, each with its own phase, without beat `skip`.
+fn slope(beats: &[Beat], skip: Option<usize>) -> Option<f64> {
+    let (mut xx, mut xy) = (0.0, 0.0);
+    let last = beats.last()?.stretch;
+    for stretch in 0..=last {
+        let kept =
+            || beats.iter().enumerate().filter(|(i, b)| Some(*i) != skip && b.stretch == stretch).map(|(_, b)| b);
+        let n = kept().count() as f64;
+        let (mx, my) = kept().fold((0.0, 0.0), |m, b| (m.0 + b.cycle / n, m.1 + b.at_s / n));
+        xx += kept().map(|b| (b.cycle - mx).powi(2)).sum::<f64>();
+        xy += kept().map(|b| (b.cycle - mx) * (b.at_s - my)).sum::<f64>();
+    }
     (xx > 0.0).then(|| xy / xx)
 }
 
@@ -369,6 +403,20 @@ mod tests {
         let p = find(&series(1000, at), 0.1);
         assert_eq!(p.verdict, Verdict::Periodic, "{p:?}");
         assert!((p.period_s.expect("found") - 5.0).abs() < 0.05, "{p:?}");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_once_keeps_its_period() {
+        // A journal on a real disk: commits every 5.07 s, one of them forced after 3.96 s.
+        let mut at = 392;
+        let mut onsets = vec![at];
+        for k in 0..16 {
+            at += if k == 6 { 396 } else { 506 + k % 3 };
+            onsets.push(at);
+        }
+        let p = find(&series(9000, onsets), 0.01);
+        assert_eq!(p.verdict, Verdict::Periodic, "{p:?}");
+        assert!((p.period_s.expect("found") - 5.07).abs() < 0.02, "{p:?}");
     }
 
     #[test]

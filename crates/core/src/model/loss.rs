@@ -103,3 +103,10 @@ pub struct Lost {
     /// How many merges went into them, if known.
     pub merges: Option<i64>,
 }
+
+impl Lost {
+    /// An unknown number of I/Os of any class, on any device.
+    pub fn somewhere(from_ns: i64, to_ns: i64, reason: LossReason) -> Lost {
+        Lost { from_ns, to_ns, dev: None, class: None, reason, ios: None, bytes: None, merges: None }
+    }
+}

@@ -21,7 +21,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::disk::write_atomically;
 use super::error::StoreError;
-use crate::model::{Class, ClassRates, CpuShares, DevId, IntervalRates};
+use crate::model::{Class, ClassRates, CpuShares, DevId, IntervalRates, RateRows};
 
 const RATES_SCHEMA: &str = "message rates {
     REQUIRED INT64 from_ns; REQUIRED INT64 to_ns; REQUIRED INT32 dev; REQUIRED BYTE_ARRAY class (UTF8);
@@ -32,6 +32,8 @@ const CPU_SCHEMA: &str = "message cpu {
     OPTIONAL DOUBLE user; OPTIONAL DOUBLE nice; OPTIONAL DOUBLE system;
     OPTIONAL DOUBLE iowait; OPTIONAL DOUBLE steal; OPTIONAL DOUBLE idle; }";
 const ALL: &str = "all";
+/// Rows of a table in one row group: what is in memory at once.
+const GROUP: usize = 1 << 16;
 
 /// A column ready to be written.
 enum Cells {
@@ -49,13 +51,18 @@ fn path_of(recording: &Path, table: &str) -> PathBuf {
 ///
 /// # Errors
 /// The file system refuses or is full.
-pub fn write_rates(recording: &Path, rates: &[IntervalRates], cpu: &[CpuShares]) -> Result<(), StoreError> {
+pub fn write_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares]) -> Result<(), StoreError> {
     if !rates.is_empty() {
-        let long: Vec<(&IntervalRates, Option<Class>)> = rates.iter().flat_map(spread).collect();
-        write_table(&path_of(recording, "rates"), RATES_SCHEMA, rate_columns(&long))?;
+        let mut rows = rates.iter();
+        let groups = std::iter::from_fn(|| {
+            let group: Vec<IntervalRates> = rows.by_ref().take(GROUP).collect();
+            let long: Vec<(&IntervalRates, Option<Class>)> = group.iter().flat_map(spread).collect();
+            (!long.is_empty()).then(|| rate_columns(&long))
+        });
+        write_table(&path_of(recording, "rates"), RATES_SCHEMA, groups)?;
     }
     if !cpu.is_empty() {
-        write_table(&path_of(recording, "cpu"), CPU_SCHEMA, cpu_columns(cpu))?;
+        write_table(&path_of(recording, "cpu"), CPU_SCHEMA, cpu.chunks(GROUP).map(cpu_columns))?;
     }
     Ok(())
 }
@@ -102,39 +109,41 @@ fn cpu_columns(cpu: &[CpuShares]) -> Vec<Cells> {
     ]
 }
 
-fn write_table(path: &Path, schema: &str, columns: Vec<Cells>) -> Result<(), StoreError> {
+fn write_table(path: &Path, schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<(), StoreError> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(|e| StoreError::io(dir, "create", e))?;
     }
     // Encoding to memory fails only if schema and columns disagree, which the tests would have shown.
-    let bytes = encode(schema, columns).map_err(|e| damaged(path, &e))?;
+    let bytes = encode(schema, groups).map_err(|e| damaged(path, &e))?;
     write_atomically(path, &bytes).map_err(|e| StoreError::io(path, "write", e))
 }
 
-fn encode(schema: &str, columns: Vec<Cells>) -> Result<Vec<u8>, ParquetError> {
+fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<u8>, ParquetError> {
     let properties = WriterProperties::builder()
         .set_created_by(format!("iolens {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
     let mut writer =
         SerializedFileWriter::new(Vec::new(), Arc::new(parse_message_type(schema)?), Arc::new(properties))?;
-    let mut group = writer.next_row_group()?;
-    let mut columns = columns.into_iter();
-    while let Some(mut out) = group.next_column()? {
-        match columns.next() {
-            Some(Cells::Long(v)) => drop(out.typed::<Int64Type>().write_batch(&v, None, None)?),
-            Some(Cells::Int(v)) => drop(out.typed::<Int32Type>().write_batch(&v, None, None)?),
-            Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
-            Some(Cells::Double(v)) => {
-                let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
-                let values: Vec<f64> = v.into_iter().flatten().collect();
-                out.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+    for columns in groups {
+        let mut group = writer.next_row_group()?;
+        let mut columns = columns.into_iter();
+        while let Some(mut out) = group.next_column()? {
+            match columns.next() {
+                Some(Cells::Long(v)) => drop(out.typed::<Int64Type>().write_batch(&v, None, None)?),
+                Some(Cells::Int(v)) => drop(out.typed::<Int32Type>().write_batch(&v, None, None)?),
+                Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
+                Some(Cells::Double(v)) => {
+                    let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                    let values: Vec<f64> = v.into_iter().flatten().collect();
+                    out.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+                }
+                None => return Err(ParquetError::General("fewer columns than the schema has".to_owned())),
             }
-            None => return Err(ParquetError::General("fewer columns than the schema has".to_owned())),
+            out.close()?;
         }
-        out.close()?;
+        group.close()?;
     }
-    group.close()?;
     writer.into_inner()
 }
 
@@ -260,16 +269,24 @@ mod tests {
         a.util_percent = Some(99.8);
         let b = IntervalRates::new(100, 200, DevId::new(0, 1));
         let cpu = CpuShares { from_ns: 0, to_ns: 100, user: Some(1.5), ..CpuShares::default() };
-        write_rates(dir.path(), &[a, b], &[cpu]).expect("writes");
+        write_rates(dir.path(), &[a, b].iter().collect(), &[cpu]).expect("writes");
         assert_eq!(read_rates(dir.path()).expect("reads"), [a, b]);
         assert_eq!(read_cpu(dir.path()).expect("reads"), [cpu]);
+    }
+
+    #[test]
+    fn more_rows_than_one_group_holds() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let rows: Vec<_> = (0..GROUP as i64 + 3).map(|i| IntervalRates::new(i, i + 1, DevId(1))).collect();
+        write_rates(dir.path(), &rows.iter().collect(), &[]).expect("writes");
+        assert!(read_rates(dir.path()).expect("reads") == rows);
     }
 
     #[test]
     fn none_and_damage() {
         let dir = tempfile::tempdir().expect("temporary directory");
         assert!(read_rates(dir.path()).expect("nothing there").is_empty());
-        write_rates(dir.path(), &[IntervalRates::new(0, 1, DevId(1))], &[]).expect("writes");
+        write_rates(dir.path(), &[IntervalRates::new(0, 1, DevId(1))].iter().collect(), &[]).expect("writes");
         let path = path_of(dir.path(), "rates");
         let mut bytes = fs::read(&path).expect("there");
         bytes.truncate(bytes.len() / 2);

@@ -220,7 +220,8 @@ impl RecordingWriter {
     }
 
     /// Hands what was pushed to the system, so that a killed process loses nothing older; syncs, closes segments and
-    /// looks for room when it is time. To be called at least every 200 ms, with the time since the recording's start.
+    /// looks for room when it is time. To be called after every push or within 200 ms of it, and every second anyway,
+    /// with the time since the recording's start.
     pub fn tick(&mut self, now_ns: i64) -> Result<(), StoreError> {
         self.now_ns = now_ns;
         if let Some(tried) = self.full_since_try_ns {
@@ -478,16 +479,7 @@ impl RecordingWriter {
         if let Some((from_ns, to_ns)) = ends.clone().min().zip(ends.max()) {
             let reason = LossReason::RequestUnwritten;
             let ios = Some(requests.len() as i64);
-            self.unwritten.add(&Lost {
-                from_ns,
-                to_ns,
-                dev: None,
-                class: None,
-                reason,
-                ios,
-                bytes: None,
-                merges: None,
-            });
+            self.unwritten.add(&Lost { ios, ..Lost::somewhere(from_ns, to_ns, reason) });
         }
     }
 

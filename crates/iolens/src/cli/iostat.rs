@@ -95,6 +95,10 @@ pub struct Options {
     pub mapper_names: bool,
     /// `-o`.
     pub format: Format,
+    /// `--true`: exact busy time and the number in flight, from single I/Os.
+    pub exact: bool,
+    /// `--hist`: percentiles of latency, from single I/Os.
+    pub percentiles: bool,
 }
 
 /// Something that is done in its turn.
@@ -207,6 +211,8 @@ impl Plan {
             }
             b"--human" => self.options.human = true,
             b"--pretty" => self.options.pretty = true,
+            b"--true" => self.options.exact = true,
+            b"--hist" => self.options.percentiles = true,
             b"--compact" => self.options.compact = true,
             b"--dec=0" | b"--dec=1" | b"--dec=2" => self.options.decimals = Some(word[6] - b'0'),
             b"-f" | b"+f" => {

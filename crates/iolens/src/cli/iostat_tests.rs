@@ -88,6 +88,9 @@ fn numbers_saturate() {
 fn the_superset() {
     assert_eq!(plan("-x --replay DIR 1").source, Source::Replay("DIR".into()));
     assert_eq!(plan("--root=/host").source, Source::Under("/host".into()));
+    let both = plan("--true -x --hist").options;
+    assert!(both.exact && both.percentiles && !plan("-x").options.exact);
+    assert_eq!(steps("--tru").last(), Some(&Step::Usage));
     assert_eq!(plan("-o NDJSON").options.format, Format::Ndjson);
     assert!(matches!(steps("--replay")[..], [Step::Fail(_)]));
     assert!(matches!(steps("--replay a --root b")[..], [Step::Fail(_)]));

@@ -251,7 +251,7 @@ pub struct RowArgs {
 /// What a row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
-    /// All devices together
+    /// All devices together, each I/O once: of a stack (dm, md) only the lowest recorded layer counts
     All,
     /// Each device
     Device,
@@ -325,6 +325,8 @@ pub struct DemoPlan {
 /// Drop-in for sysstat's iostat: same options, same output (see docs/iostat.md)
 ///
 /// Its words follow iostat's own grammar, not that of the other commands: it is taken before this parser sees them.
+/// Beside sysstat's options: --true (exact busy time, in-flight) and --hist (percentiles of latency) from eBPF,
+/// -o NDJSON, -o CSV, intervals such as 100ms, patterns of devices, --replay DIR, --root DIR.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub struct IostatPlan {

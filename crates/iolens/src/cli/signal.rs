@@ -42,7 +42,10 @@ pub struct UtilPlan {
 /// CMD and its children run a share of the time that follows the disks' utilisation: all of it while they are at ease,
 /// less and less as they fill up, a little even when they are full. Where eBPF is allowed CMD's own I/O is told from
 /// everybody else's, and alone on the disks CMD may have all of them. CMD is never left stopped, not even when iolens is
-/// killed. Its exit code is passed through (126: cannot be run, 127: not found), signals are passed on.
+/// killed. Its exit code is passed through (126: cannot be run, 127: not found), signals are passed on, Ctrl-Z stops both.
+///
+/// Files that CMD writes on these disks are written back at CMD's pace while it is held: otherwise the kernel would write
+/// them all at once later, in everybody's way.
 ///
 /// Examples:
 ///   iolens throttle --path /data -- rsync -a /data/ /backup/
@@ -75,7 +78,7 @@ pub struct ThrottlePlan {
     /// Where utilisation comes from
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
-    /// How CMD is held
+    /// How CMD is held; auto takes the first that this machine allows of freezer, io-max, signals
     #[arg(long, value_enum, default_value_t = ActuatorChoice::Auto)]
     pub actuator: ActuatorChoice,
     /// Write every decision to this file, one JSON document per line
@@ -96,6 +99,8 @@ pub enum ActuatorChoice {
     Auto,
     /// The freezer of a control group (version 2, else 1)
     Freezer,
+    /// A limit of bytes per second on the spared disks (io.max of version 2, else blkio.throttle of version 1)
+    IoMax,
     /// SIGSTOP and SIGCONT to the command's process group; it gets no controlling terminal
     Signals,
 }

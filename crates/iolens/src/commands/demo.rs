@@ -6,7 +6,8 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use iolens_observe::topology::Topology;
+use iolens_core::model::DevId;
+use iolens_observe::topology::{Lookup, Resolver, Topology};
 
 use super::record::{FeedOptions, Outcome, Session, SessionOptions, Signals};
 use crate::cli::{DemoPlan, SourceChoice};
@@ -26,11 +27,12 @@ pub fn run(plan: &DemoPlan) -> Result<u8> {
     eprintln!("iolens: preparing a scratch file in {} (removed at the end)", plan.dir.display());
     let scratch = BreathingLoad::new(&plan.dir).prepare().map_err(|e| explain(&plan.dir, &e))?;
     eprint!("{}", demo_text::load_begins(scratch.duration(), scratch.burst_bytes()));
+    let disk = disk_of(&plan.dir);
     let (outcome, stats) = record(&scratch, output, &signals)?;
     drop(scratch);
     print!("{}", record_text::summary(&outcome.summary()));
     print!("{}", demo_text::load_done(stats.reads, stats.flushes, stats.written_bytes));
-    super::zoom::show_worst_moment(&outcome.path)?;
+    super::zoom::show_worst_moment(&outcome.path, disk)?;
     let html = outcome.path.with_extension("html");
     let (findings, written) = super::report::findings_and_html(&outcome.path, &html)?;
     print!("\n{findings}");
@@ -54,6 +56,17 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
     Ok(given.clone())
 }
 
+/// The one disk (or layer) that holds the scratch file's file system; `None` where several do, or nobody knows.
+fn disk_of(dir: &Path) -> Option<DevId> {
+    let stack = Resolver::read("/".as_ref()).ok()?.resolve(dir).ok()?;
+    let [layer] = &stack.layers[..] else { return None };
+    let topology = Topology::read("/".as_ref()).ok()?;
+    match topology.find(&layer.name) {
+        Lookup::Disk(d) | Lookup::PartitionOf(d) => Some(d.id),
+        Lookup::Unknown => None,
+    }
+}
+
 fn explain(dir: &Path, e: &std::io::Error) -> anyhow::Error {
     match e.kind() {
         std::io::ErrorKind::InvalidInput => anyhow!(
@@ -72,6 +85,8 @@ fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outc
         keep_bytes: None,
         feed: FeedOptions::new(SourceChoice::Auto),
         words: vec!["iolens demo".to_owned()],
+        patience_ns: SessionOptions::SHORT_PATIENCE_NS,
+        until_ns: None,
     };
     let mut session = Session::start(options.clone(), topology)?;
     eprint!("{}", record_text::started(&session.source(), session.limits(), &options.output));

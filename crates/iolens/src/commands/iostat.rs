@@ -1,5 +1,6 @@
 //! `iolens iostat`, and the same when the program is called `iostat`: the reference's reports from the cheapest source.
 
+mod exact;
 mod list;
 mod output;
 mod pattern;
@@ -9,6 +10,7 @@ mod replay;
 mod rows;
 mod run;
 mod scan;
+mod style;
 mod words;
 
 use crate::cli::iostat::{Plan, Source, parse, usage};

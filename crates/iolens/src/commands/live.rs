@@ -6,11 +6,12 @@ use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::order::Hold;
 use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan};
-use iolens_core::model::{Device, Source};
+use iolens_core::model::{Device, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::Topology;
 
-use super::record::{Feed, FeedOptions, Signals, Taken, choose_devices};
+use super::layers::Layers;
+use super::record::{Feed, FeedOptions, Seeker, Signals, Taken, choose_devices};
 use super::zoom::{device_keys, format, group_by, group_name};
 use crate::cli::LivePlan;
 use crate::present::escape;
@@ -39,6 +40,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     let shown: Vec<Device> =
         topology.devices().iter().filter(|d| devices.as_ref().is_none_or(|ids| ids.contains(&d.id))).cloned().collect();
     let mut screen = Screen::new(plan, shown)?;
+    screen.layers.say();
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
     match feed.source() {
         Source::Counters if !matches!(screen.by, GroupBy::All | GroupBy::Device) => {
@@ -58,7 +60,9 @@ struct Screen {
     out: StdoutLock<'static>,
     writer: ZoomWriter,
     by: GroupBy,
+    layers: Layers,
     devices: Vec<Device>,
+    names: Names,
 }
 
 impl Screen {
@@ -68,15 +72,32 @@ impl Screen {
         let mut out = std::io::stdout().lock();
         out.write_all(writer.begin().as_bytes())?;
         out.flush()?;
-        Ok(Screen { out, writer, by, devices })
+        let layers = Layers::doubled(&devices, by);
+        Ok(Screen { out, writer, by, layers, devices, names: Names::default() })
     }
 
     fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
         for row in rows {
-            let name = group_name(&self.devices, &Names::default(), row.key);
+            let name = group_name(&self.devices, &self.names, row.key);
             self.out.write_all(self.writer.row(&row, &name).as_bytes())?;
         }
         Ok(self.out.flush()?)
+    }
+
+    /// Whether rows are called by names that have to be looked up.
+    fn wants_names(&self) -> bool {
+        matches!(self.by, GroupBy::Cgroup | GroupBy::File)
+    }
+
+    fn learn(&mut self, found: Vec<Observation>) {
+        for name in found {
+            let Observation::Name(name) = name else { continue };
+            match name.of {
+                Named::File { fs_dev, ino } => drop(self.names.files.insert((fs_dev, ino), name.text)),
+                Named::Cgroup(id) => drop(self.names.cgroups.insert(id, name.text)),
+                Named::Unknown => {}
+            }
+        }
     }
 
     fn end(&mut self) -> Result<()> {
@@ -101,13 +122,19 @@ fn from_events(
     let mut seen_to_ns = 0;
     let start_ns = feed.start_ns();
     let wait_ns = options.poll_ns.min(plan.rows.step);
+    let mut seeker = screen.wants_names().then(Seeker::start);
     loop {
         let now_ns = monotonic_ns() - start_ns;
         let mut taken = Taken::default();
         feed.take(&mut taken)?;
-        taken.lost.iter().for_each(|l| timeline.lost(l));
+        let counted = taken.lost.iter().filter(|l| l.dev.is_none_or(|dev| screen.layers.counts(dev)));
+        counted.for_each(|l| timeline.lost(l));
+        if let Some(seeker) = &mut seeker {
+            seeker.note(&taken.ios, now_ns);
+            screen.learn(seeker.found(now_ns));
+        }
         // What began before the probes were attached is not ours to show.
-        for io in taken.ios.iter().filter(|io| io.done_ns >= 0) {
+        for io in taken.ios.iter().filter(|io| io.done_ns >= 0 && screen.layers.counts(io.dev)) {
             timeline.push(io)?;
         }
         if let Some(complete_to_ns) = taken.complete_to_ns {
@@ -132,7 +159,8 @@ fn from_counters(mut feed: Feed, plan: &LivePlan, screen: &mut Screen, over: imp
         let mut taken = Taken::default();
         feed.take(&mut taken)?;
         let at_ns = taken.counters.first().map(|c| c.at_ns);
-        let found: Vec<_> = taken.counters.iter().filter_map(|c| differences.push(c)).collect();
+        let counted = taken.counters.iter().filter(|c| screen.layers.counts(c.dev));
+        let found: Vec<_> = counted.filter_map(|c| differences.push(c)).collect();
         if let Some((from_ns, to_ns)) = before_ns.zip(at_ns).filter(|(from, to)| from < to) {
             let step_ns = (to_ns - from_ns).max(plan.rows.step);
             let mut timeline =

@@ -1,11 +1,13 @@
 //! A file per subcommand: connects a source, a path through the rooms, a surface; wiring only.
 
+mod decode;
 mod demo;
 mod doctor;
 mod files;
 mod import;
 pub mod iostat;
 mod lab;
+mod layers;
 mod live;
 mod names;
 pub mod record;

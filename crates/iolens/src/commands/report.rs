@@ -7,12 +7,13 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
-use iolens_core::analysis::timeline::{CounterRates, Differences};
+use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Histogram, RecordingMeta, Source};
+use iolens_core::model::{DevId, Histogram, Source};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{files, names, source, window};
+use super::layers::Layers;
+use super::{decode, files, names, source, window};
 use crate::cli::ReportPlan;
 use crate::present::html::{self, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
@@ -78,12 +79,9 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
 pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
     let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end));
     recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
-    let mut reader = recording.ios(window::with_in_flight(range), IoColumns::ALL);
-    for batch in &mut reader {
-        batch?.iter().for_each(|io| builder.push(io));
-    }
-    reader.damage().iter().for_each(|l| builder.lost(l));
-    source::warn(reader.warnings());
+    let met = decode::each_io(recording, window::with_in_flight(range), IoColumns::ALL, |io| builder.push(io))?;
+    met.damage.iter().for_each(|l| builder.lost(l));
+    source::warn(&met.warnings);
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(range.clone());
     for batch in &mut counters {
@@ -100,6 +98,7 @@ fn facts(recording: &Recording) -> RecordingFacts {
         path: recording.path().display().to_string(),
         disk_bytes: Some(recording.disk_bytes()),
         total_ios: Some(recording.ios_stored()),
+        layers: Layers::doubled(&recording.meta().devices, GroupBy::All).left_out().clone(),
     }
 }
 
@@ -138,7 +137,8 @@ fn overviews(
     let meta = recording.meta();
     let devices: Vec<(DevId, u64)> =
         report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
-    let is_layer = |dev| is_layer(meta, dev);
+    let layers = Layers::doubled(&meta.devices, GroupBy::All);
+    let is_layer = |dev| !layers.counts(dev);
     let window = Window::new(range.start, range.end);
     if meta.source == Source::Counters {
         let (active, step_ns) = counted(recording, range)?;
@@ -156,11 +156,6 @@ fn overviews(
     Ok((base, Some(details)))
 }
 
-/// Whether other recorded devices lie under `dev`, so that its I/Os are theirs too.
-fn is_layer(meta: &RecordingMeta, dev: DevId) -> bool {
-    meta.devices.iter().any(|d| d.id == dev && !d.slaves.is_empty())
-}
-
 fn overview(
     recording: &Recording,
     range: &Range<i64>,
@@ -170,9 +165,7 @@ fn overview(
     let mut overview = Overview::new(plan);
     recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
     for read in reads {
-        for batch in recording.ios(read.clone(), IoColumns::ALL) {
-            batch?.iter().for_each(|io| overview.push(io));
-        }
+        decode::each_io(recording, read.clone(), IoColumns::ALL, |io| overview.push(io))?;
     }
     Ok(overview.finish())
 }

@@ -11,6 +11,7 @@ use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Gro
 use iolens_core::model::{Class, DevId, Device, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
+use super::layers::Layers;
 use super::{names, source, window};
 use crate::cli::{By, Format, ZoomPlan};
 use crate::present::html::Names;
@@ -38,6 +39,8 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         bail!("--by: this recording was made from counters, which know devices only");
     }
     say_source(recording.meta());
+    let layers = Layers::doubled(&recording.meta().devices, by);
+    layers.say();
     let mut writer = ZoomWriter::new(format(rows.format), by, rows.extended, rows.step);
     let mut out = BufWriter::new(std::io::stdout().lock());
     out.write_all(writer.begin().as_bytes())?;
@@ -46,11 +49,18 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         GroupBy::Cgroup | GroupBy::File => names::read(&recording, range.end)?,
         GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
     };
-    each_row(&recording, range, timeline, |row| {
-        Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?)
-    })?;
+    each_row(
+        &recording,
+        range,
+        timeline,
+        |dev| layers.counts(dev),
+        |row| Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?),
+    )?;
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;
+    if let Some(note) = writer.cut_short().filter(|_| rows.format != Format::Table) {
+        eprintln!("iolens: {note}");
+    }
     Ok(0)
 }
 
@@ -123,30 +133,31 @@ fn columns(by: GroupBy) -> IoColumns {
         }
 }
 
-/// Calls `show` with every row of `plan`, as soon as it is complete.
+/// Calls `show` with every row of `plan` over the devices that count, as soon as it is complete.
 fn each_row(
     recording: &Recording,
     range: Range<i64>,
     plan: TimelinePlan,
+    counts: impl Fn(DevId) -> bool,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    if let Some(rows) = super::zoom_rates::rows(recording, &plan, range.end)? {
+    if let Some(rows) = super::zoom_rates::rows(recording, &plan, &counts, range.end)? {
         return rows.into_iter().try_for_each(show);
     }
     if recording.meta().source == Source::Counters {
-        return each_row_of_counters(recording, range, plan, show);
+        return each_row_of_counters(recording, range, plan, counts, show);
     }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
     let reach = if plan.extended { window::with_in_flight(&range) } else { range.clone() };
     let columns = columns(plan.by);
     let mut timeline = Timeline::new(plan)?;
-    for l in recording.lost(range.clone()) {
-        timeline.lost(&l);
+    for l in recording.lost(range.clone()).iter().filter(|l| l.dev.is_none_or(&counts)) {
+        timeline.lost(l);
     }
     let mut reader = recording.ios(reach, columns);
     while let Some(batch) = reader.next() {
         reader.damage().iter().for_each(|l| timeline.lost(l));
-        for io in &batch? {
+        for io in batch?.iter().filter(|io| counts(io.dev)) {
             timeline.push(io)?;
         }
         while let Some(row) = timeline.next_row() {
@@ -166,16 +177,29 @@ fn each_row_of_counters(
     recording: &Recording,
     range: Range<i64>,
     plan: TimelinePlan,
+    counts: impl Fn(DevId) -> bool,
     show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
+    let step_ns = plan.step_ns;
     let mut timeline = CounterTimeline::new(plan)?;
     let mut differences = Differences::new(&recording.meta().devices);
     // From the beginning: the window's first difference needs the sample before it.
     let mut counters = recording.counters(0..range.end);
+    let mut finest_ns = i64::MAX;
     for batch in &mut counters {
-        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| timeline.push(&d));
+        for d in batch?.iter().filter(|c| counts(c.dev)).filter_map(|c| differences.push(c)) {
+            finest_ns = finest_ns.min(d.to_ns - d.from_ns);
+            timeline.push(&d);
+        }
     }
     source::warn(counters.warnings());
+    if step_ns < finest_ns && finest_ns < i64::MAX {
+        eprintln!(
+            "iolens: the counters were read every {:.1} ms or more seldom: in finer rows all that happened between two \
+             readings stands in the later one's row, and a row of zeros may have had I/O",
+            finest_ns as f64 / 1e6
+        );
+    }
     timeline.finish(range.end)?.into_iter().try_for_each(show)
 }
 
@@ -184,17 +208,20 @@ const AROUND: usize = 9;
 const FINE_NS: i64 = 10_000_000;
 const COARSE_NS: i64 = 1_000_000_000;
 
-/// The demo's end: the seconds beside the 10 ms around the worst moment.
+/// The demo's end: the seconds beside the 10 ms around the worst moment, of `disk` alone where it is known: what else
+/// the machine does would blur them.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn show_worst_moment(path: &Path) -> Result<()> {
+pub fn show_worst_moment(path: &Path, disk: Option<DevId>) -> Result<()> {
     let recording = source::open(path)?;
     let range = 0..recording.end_ns();
+    let layers = Layers::doubled(&recording.meta().devices, GroupBy::All);
+    let counts = |dev| disk.map_or_else(|| layers.counts(dev), |disk| dev == disk);
     let rows = |step_ns| -> Result<Vec<Row>> {
         let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
         let mut rows = Vec::new();
-        each_row(&recording, range.clone(), plan, |row| {
+        each_row(&recording, range.clone(), plan, counts, |row| {
             rows.push(row);
             Ok(())
         })?;
@@ -227,5 +254,5 @@ fn worst(rows: &[Row]) -> Option<usize> {
 fn table(rows: &[Row], step_ns: i64) -> String {
     let mut writer = ZoomWriter::new(zoom::Format::Table, GroupBy::All, false, step_ns);
     let body: String = rows.iter().map(|row| writer.row(row, "")).collect();
-    writer.begin() + &body
+    writer.begin() + &body + &writer.end()
 }

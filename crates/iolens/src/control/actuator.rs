@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use iolens_core::model::DevId;
+
 use super::cgroup::{Group, Hierarchy};
+use super::rates::Rates;
 
 /// Length of a duty cycle.
 const CYCLE: Duration = Duration::from_millis(100);
@@ -23,18 +26,31 @@ const FREE: f64 = 0.995;
 pub enum Actuator {
     /// The freezer of a control group: all descendants, at once, unseen by them.
     Freezer(Group),
+    /// The rate of its I/O is limited; it is never stopped.
+    Rates(Rates),
     /// SIGSTOP and SIGCONT to its process group: descendants in groups of their own escape. It runs in a session of its
     /// own, without a controlling terminal.
     Signals,
 }
 
 impl Actuator {
-    /// The best one that this machine allows: freezer of version 2, of version 1, signals. The second value says, for
-    /// each better one that was not to be had, why not.
-    pub fn best() -> (Actuator, Vec<String>) {
-        match Actuator::freezer() {
-            Ok(a) => (a, Vec::new()),
-            Err(why) => (Actuator::Signals, why),
+    /// The best one that this machine allows for a command on these disks: the freezer of version 2, of version 1, a limit
+    /// of rates, signals. The second value says, for each better one that was not to be had, why not.
+    ///
+    /// A freezer comes first because a share of the time means the same for every command, whatever it does; a limit of
+    /// rates needs to know how fast the command would be, and the one of version 1 does not see what the kernel writes
+    /// back.
+    pub fn best(disks: &[DevId]) -> (Actuator, Vec<String>) {
+        let mut why = match Actuator::freezer() {
+            Ok(a) => return (a, Vec::new()),
+            Err(why) => why,
+        };
+        match Rates::new(disks) {
+            Ok(rates) => (Actuator::Rates(rates), why),
+            Err(more) => {
+                why.extend(more);
+                (Actuator::Signals, why)
+            }
         }
     }
 
@@ -60,6 +76,7 @@ impl Actuator {
     pub fn name(&self) -> &'static str {
         match self {
             Actuator::Freezer(group) => group.hierarchy().name(),
+            Actuator::Rates(rates) => rates.name(),
             Actuator::Signals => "SIGSTOP and SIGCONT",
         }
     }
@@ -75,13 +92,20 @@ impl Actuator {
     pub fn group(&self) -> Option<&Group> {
         match self {
             Actuator::Freezer(group) => Some(group),
+            Actuator::Rates(rates) => Some(rates.group()),
             Actuator::Signals => None,
         }
+    }
+
+    /// Whether it holds what the kernel writes back in the command's place, too: `io.max` of version 2 alone does.
+    pub fn holds_writeback(&self) -> bool {
+        matches!(self, Actuator::Rates(rates) if rates.group().hierarchy() == Hierarchy::V2)
     }
 
     fn set(&self, leader: Pid, held: bool) -> io::Result<()> {
         match self {
             Actuator::Freezer(group) => group.freeze(held),
+            Actuator::Rates(rates) => rates.set(None),
             Actuator::Signals => match kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }) {
                 // It has ended, or has not made its group yet: whoever waits for it will see.
                 Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
@@ -95,6 +119,10 @@ impl Actuator {
 struct State {
     share: f64,
     ended: bool,
+    /// The command is held at this very moment.
+    holding: bool,
+    /// It has to wait for what it has written, whatever its share.
+    waits: bool,
     held: Duration,
     failed: Option<String>,
 }
@@ -111,7 +139,8 @@ pub struct DutyCycle {
 impl DutyCycle {
     /// Begins with the command running freely. `leader` leads its process group.
     pub fn start(actuator: Actuator, leader: Pid) -> DutyCycle {
-        let state = State { share: 1.0, ended: false, held: Duration::ZERO, failed: None };
+        let state =
+            State { share: 1.0, ended: false, holding: false, waits: false, held: Duration::ZERO, failed: None };
         let shared = Arc::new((Mutex::new(state), Condvar::new()));
         let actuator = Arc::new(actuator);
         let (of_thread, acts) = (Arc::clone(&shared), Arc::clone(&actuator));
@@ -129,7 +158,21 @@ impl DutyCycle {
         }
     }
 
-    /// Time held so far.
+    /// Whether the command has to wait in any case until it may go on; has no effect while it runs freely.
+    pub fn set_waits(&self, waits: bool) {
+        locked(&self.shared.0).waits = waits;
+    }
+
+    /// Lets the command run freely and returns when it does (or cannot be released).
+    pub fn release(&self) {
+        self.set(1.0);
+        let mut state = locked(&self.shared.0);
+        while state.holding && state.failed.is_none() && !state.ended {
+            state = wait(&self.shared, state, Duration::from_millis(50));
+        }
+    }
+
+    /// Time held so far. For a limit of rates: the share of the time that it took away.
     pub fn held(&self) -> Duration {
         locked(&self.shared.0).held
     }
@@ -178,18 +221,64 @@ fn cycle(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid) {
         };
         let length = CYCLE.max(LEAST_RUN.div_f64(share.max(1e-4)));
         let run = length.mul_f64(share);
-        if let Err(e) = actuator.set(leader, true) {
-            return fail(shared, &format!("it cannot be held: {e}"));
+        let done = match actuator {
+            Actuator::Rates(rates) => limit(shared, rates, share),
+            _ => hold(shared, actuator, leader, length - run).map(|()| sleep(shared, Instant::now() + run)),
+        };
+        if let Err(e) = done {
+            let needs = if e.kind() == io::ErrorKind::PermissionDenied { NEEDS } else { "" };
+            let why = format!("the command cannot be held by {}: {e}{needs}", actuator.name());
+            let mut state = locked(&shared.0);
+            state.holding = false;
+            state.failed = Some(why);
+            return;
         }
-        let since = Instant::now();
-        sleep(shared, since + (length - run));
-        let released = actuator.set(leader, false);
-        locked(&shared.0).held += since.elapsed();
-        if let Err(e) = released {
-            return fail(shared, &format!("it cannot be released: {e}"));
-        }
-        sleep(shared, Instant::now() + run);
     }
+}
+
+/// What each way of holding a command needs, for one that lacks it.
+const NEEDS: &str = "; a freezer or io.max needs root or a delegated control group, signals need root or a command that \
+                     runs as the same user";
+
+/// Holds the command for so long, and longer while it waits for what it has written.
+fn hold(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid, time: Duration) -> io::Result<()> {
+    locked(&shared.0).holding = true;
+    actuator.set(leader, true)?;
+    let since = Instant::now();
+    sleep(shared, since + time);
+    while {
+        let state = locked(&shared.0);
+        state.waits && !state.ended && state.share < FREE
+    } {
+        sleep(shared, Instant::now() + LEAST_RUN);
+    }
+    let released = actuator.set(leader, false);
+    let mut state = locked(&shared.0);
+    state.held += since.elapsed();
+    state.holding = false;
+    drop(state);
+    shared.1.notify_all();
+    released
+}
+
+/// Limits the command's rate until its share changes.
+fn limit(shared: &(Mutex<State>, Condvar), rates: &Rates, share: f64) -> io::Result<()> {
+    locked(&shared.0).holding = true;
+    rates.set(Some(share))?;
+    let since = Instant::now();
+    let mut state = locked(&shared.0);
+    while state.share == share && !state.ended {
+        state = wait(shared, state, Duration::from_secs(1));
+    }
+    let free = state.share >= FREE || state.ended;
+    drop(state);
+    let lifted = if free { rates.set(None) } else { Ok(()) };
+    let mut state = locked(&shared.0);
+    state.held += since.elapsed().mul_f64(1.0 - share);
+    state.holding = !free;
+    drop(state);
+    shared.1.notify_all();
+    lifted
 }
 
 /// Sleeps until `deadline`, or less if the command is to run freely from now on.
@@ -210,10 +299,6 @@ fn wait<'a>(
     most: Duration,
 ) -> MutexGuard<'a, State> {
     shared.1.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
-}
-
-fn fail(shared: &(Mutex<State>, Condvar), why: &str) {
-    locked(&shared.0).failed = Some(why.to_owned());
 }
 
 fn locked(m: &Mutex<State>) -> MutexGuard<'_, State> {

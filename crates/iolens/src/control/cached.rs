@@ -121,15 +121,16 @@ impl Cached {
         if let Some(found) = shared.found.try_lock().ok().and_then(|mut f| f.take()) {
             signal.take(found);
         }
-        let reading = signal.sample();
-        let percent = reading.combined.map(|c| c.max_percent);
+        let before = signal.sampled_at_ns();
+        let percent = signal.sample_busiest();
+        let at = signal.sampled_at_ns();
         let wanted = shared.cadence.interval_ns(percent);
         // After a long silence the reading is a mean over all of it: the next caller gets a younger one.
-        let next = if reading.span_ns > 2 * wanted { shared.cadence.interval_ns(Some(100.0)) } else { wanted };
+        let next = if at - before > 2 * wanted { shared.cadence.interval_ns(Some(100.0)) } else { wanted };
         shared.percent.store(percent.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
         shared.read_at_ns.store(now, Ordering::Relaxed);
         shared.fresh_until_ns.store(now + next, Ordering::Relaxed);
-        if signal.resolve_due(reading.at_ns) {
+        if signal.resolve_due(at) {
             self.look_up(signal.place());
         }
     }

@@ -14,8 +14,16 @@ pub enum Hierarchy {
     V2,
     /// Version 1 with the controller `freezer`.
     V1Freezer,
-    /// Version 1 with the controller `blkio`: it tells whose an I/O is.
+    /// Version 1 with the controller `blkio`: it tells whose an I/O is, and limits the rate of what its tasks submit.
     V1Blkio,
+}
+
+/// What a new group is to be good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Freezing,
+    Telling,
+    Limiting,
 }
 
 impl Hierarchy {
@@ -61,11 +69,24 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes one below this process' own.
+    /// Makes one below this process' own, with a freezer if the hierarchy is one of freezers.
     ///
     /// # Errors
     /// The hierarchy is not mounted, or new groups may not be made there.
     pub fn new(hierarchy: Hierarchy) -> io::Result<Group> {
+        Group::make(hierarchy, if hierarchy == Hierarchy::V1Blkio { Purpose::Telling } else { Purpose::Freezing })
+    }
+
+    /// Makes one whose rates can be limited. In version 2 the controller `io` must reach it, and a group with processes
+    /// of its own cannot pass that on: it is then made below the nearest ancestor that does.
+    ///
+    /// # Errors
+    /// The hierarchy is not mounted, has no such controller, or new groups may not be made there.
+    pub fn limiting(hierarchy: Hierarchy) -> io::Result<Group> {
+        Group::make(hierarchy, Purpose::Limiting)
+    }
+
+    fn make(hierarchy: Hierarchy, purpose: Purpose) -> io::Result<Group> {
         let not_here = || io::Error::new(io::ErrorKind::NotFound, format!("{} is not mounted here", hierarchy.name()));
         let table = MountTable::read(Path::new("/"))?;
         let mount = table.mounts().iter().find(|m| hierarchy.is_mounted_as(m)).ok_or_else(not_here)?;
@@ -76,17 +97,33 @@ impl Group {
             .strip_prefix(&mount.root)
             .or_else(|_| Path::new(own).strip_prefix("/"))
             .unwrap_or(Path::new(""));
-        let dir = mount.point.join(own).join(format!("iolens-throttle-{}", std::process::id()));
-        fs::create_dir(&dir).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", dir.display())))?;
+        let mut base = mount.point.join(own);
+        if hierarchy == Hierarchy::V2 && purpose == Purpose::Limiting {
+            base = passes_io_on(&mount.point, &base)?;
+        }
+        Group::under(&base, hierarchy, purpose)
+    }
+
+    fn under(base: &Path, hierarchy: Hierarchy, purpose: Purpose) -> io::Result<Group> {
+        let dir = base.join(format!("iolens-throttle-{}", std::process::id()));
+        fs::create_dir(&dir).map_err(|e| named(&dir, &e))?;
         let group = Group { hierarchy, dir };
-        if hierarchy != Hierarchy::V1Blkio {
+        let needed = match purpose {
             // An old kernel (before 5.2) has no freezer in version 2.
-            fs::OpenOptions::new()
-                .write(true)
-                .open(group.freezer_file())
-                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", group.freezer_file().display())))?;
+            Purpose::Freezing => Some(group.freezer_file()),
+            Purpose::Limiting => Some(group.dir.join(LIMITS[usize::from(hierarchy != Hierarchy::V2)])),
+            Purpose::Telling => None,
+        };
+        if let Some(file) = needed {
+            fs::OpenOptions::new().write(true).open(&file).map_err(|e| named(&file, &e))?;
         }
         Ok(group)
+    }
+
+    /// One that exists already, in a tree that a test has made.
+    #[cfg(test)]
+    pub(super) fn at(hierarchy: Hierarchy, dir: &Path) -> Group {
+        Group { hierarchy, dir: dir.to_owned() }
     }
 
     /// Its directory.
@@ -125,13 +162,34 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if self.hierarchy != Hierarchy::V1Blkio {
-            // Nothing must stay frozen; if the group is gone already, nothing does.
-            drop(self.freeze(false));
-        }
+        // Nothing must stay frozen or limited; if the group is gone already, nothing does.
+        thaw(&self.dir);
         // Not empty while children of the command live on in it: the guardian removes it then.
         drop(fs::remove_dir(&self.dir));
     }
+}
+
+/// Files of limits in bytes per second: of version 2, and of version 1.
+const LIMITS: [&str; 3] = ["io.max", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
+
+fn named(path: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
+}
+
+/// The nearest of `own` and its ancestors, up to `top`, whose children have the controller `io`.
+fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
+    let has_io = |file: &Path| fs::read_to_string(file).is_ok_and(|t| t.split_whitespace().any(|c| c == "io"));
+    if !has_io(&top.join("cgroup.controllers")) {
+        let why = "the hierarchy has no controller `io` (not built in, or bound to version 1)";
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{}: {why}", top.display())));
+    }
+    // Only our own group may be changed for this; it refuses while it has processes, unless it is the top.
+    drop(fs::write(own.join("cgroup.subtree_control"), "+io"));
+    own.ancestors()
+        .take_while(|dir| dir.starts_with(top))
+        .find(|dir| has_io(&dir.join("cgroup.subtree_control")))
+        .map(Path::to_owned)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no group above this one passes the controller `io` on"))
 }
 
 fn freezer_file(dir: &Path, v2: bool) -> PathBuf {
@@ -147,8 +205,32 @@ fn freezer_word(v2: bool, frozen: bool) -> &'static str {
     }
 }
 
-/// Resumes everything in the group `dir`, of whichever version; does nothing to a group without a freezer.
+/// Limits what the group `dir` reads and writes on the disk `maj:min` to so many bytes per second each; `None`: no limit.
+/// One disk per write is how the kernel wants it.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn limit(dir: &Path, hierarchy: Hierarchy, device: &str, bytes_per_s: Option<u64>) -> io::Result<()> {
+    let put = |name: &str, text: String| fs::write(dir.join(name), text).map_err(|e| named(&dir.join(name), &e));
+    if hierarchy == Hierarchy::V2 {
+        let word = bytes_per_s.map_or("max".to_owned(), |b| b.to_string());
+        return put(LIMITS[0], format!("{device} rbps={word} wbps={word}"));
+    }
+    // Version 1 forgets a limit that is set to 0.
+    LIMITS[1..].iter().try_for_each(|name| put(name, format!("{device} {}", bytes_per_s.unwrap_or(0))))
+}
+
+/// Resumes everything in the group `dir`, of whichever version, and lifts its limits; does nothing to a group that has
+/// neither.
 pub fn thaw(dir: &Path) {
+    for (i, name) in LIMITS.iter().enumerate() {
+        let hierarchy = if i == 0 { Hierarchy::V2 } else { Hierarchy::V1Blkio };
+        for line in fs::read_to_string(dir.join(name)).unwrap_or_default().lines() {
+            if let Some(device) = line.split_whitespace().next() {
+                drop(limit(dir, hierarchy, device, None));
+            }
+        }
+    }
     for v2 in [true, false] {
         let file = freezer_file(dir, v2);
         if file.exists() {
@@ -176,6 +258,51 @@ mod tests {
         assert_eq!(Hierarchy::V1Freezer.own_path(text), Some("/a:b"));
         assert_eq!(Hierarchy::V1Blkio.own_path(text), Some("/b"));
         assert_eq!(Hierarchy::V1Freezer.own_path("0::/\n"), None);
+    }
+
+    /// A group of version 2 as the kernel lays it out, three levels deep; `subtree` is what each passes on.
+    fn tree(controllers: &str, subtree: [&str; 3]) -> tempfile::TempDir {
+        let top = tempfile::tempdir().expect("a directory");
+        let mut dir = top.path().to_owned();
+        for (i, passed) in subtree.iter().enumerate() {
+            if i > 0 {
+                dir.push(["", "user.slice", "session.scope"][i]);
+                fs::create_dir(&dir).expect("made");
+            }
+            fs::write(dir.join("cgroup.controllers"), if i == 0 { controllers } else { subtree[i - 1] }).expect("put");
+            fs::write(dir.join("cgroup.subtree_control"), passed).expect("put");
+        }
+        // A group with processes refuses to pass anything on.
+        let own = dir.join("cgroup.subtree_control");
+        fs::remove_file(&own).expect("there");
+        fs::create_dir(&own).expect("not writable, whoever asks");
+        top
+    }
+
+    #[test]
+    fn a_limited_group_is_made_where_the_io_controller_reaches_it() {
+        let at = |top: &tempfile::TempDir| passes_io_on(top.path(), &top.path().join("user.slice/session.scope"));
+        let top = tree("cpu io memory", ["io memory", "io", ""]);
+        assert_eq!(at(&top).expect("there"), top.path().join("user.slice"));
+        let top = tree("cpu io memory", ["io memory", "memory", ""]);
+        assert_eq!(at(&top).expect("there"), top.path());
+        let top = tree("cpu io", ["cpu", "", ""]);
+        assert!(at(&top).expect_err("nobody passes it on").to_string().contains("passes the controller"));
+        let top = tree("cpu memory", ["cpu", "", ""]);
+        assert!(at(&top).expect_err("version 1 has it").to_string().contains("bound to version 1"));
+    }
+
+    #[test]
+    fn limits_are_written_in_each_versions_words_and_lifted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let said = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        limit(dir.path(), Hierarchy::V2, "8:16", Some(1_000_000)).expect("written");
+        assert_eq!(said("io.max"), "8:16 rbps=1000000 wbps=1000000");
+        limit(dir.path(), Hierarchy::V1Blkio, "8:16", Some(5)).expect("written");
+        assert_eq!(said(LIMITS[1]), "8:16 5");
+        thaw(dir.path());
+        assert_eq!(said("io.max"), "8:16 rbps=max wbps=max");
+        assert_eq!((said(LIMITS[1]), said(LIMITS[2])), ("8:16 0".to_owned(), "8:16 0".to_owned()));
     }
 
     #[test]

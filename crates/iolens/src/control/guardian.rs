@@ -1,22 +1,29 @@
 //! The guardian: a process of its own that resumes the command when iolens is gone, however it went.
 //!
 //! It waits for the end of a pipe whose other end only iolens has. The kernel closes that end even after `kill -9`. What
-//! is to be resumed is told through the pipe, a line each: `group DIR`, `leader PID`, and `bye` if all is well.
+//! is to be resumed is told through the pipe, a line each: `group DIR`, `leader PID`, and `bye` if all is well. An empty
+//! line says that iolens is at work: an iolens that has been stopped (SIGSTOP, a debugger) would leave the command as it
+//! was, so after a silence the command is resumed, too. `asleep` announces a silence that the user wants: Ctrl-Z.
 
 use std::ffi::OsStr;
-use std::io::{self, BufRead, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::cgroup;
 
 /// How often the guardian looks whether a left-over group can be removed.
 const TIDY: Duration = Duration::from_millis(500);
+
+/// After so long without a line iolens is stopped. Several times [`Guardian::BEAT`]: a busy machine is no stopped one.
+const SILENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// A running guardian.
 #[derive(Debug)]
@@ -26,6 +33,9 @@ pub struct Guardian {
 }
 
 impl Guardian {
+    /// How often it wants to hear [`Guardian::beat`].
+    pub const BEAT: Duration = Duration::from_secs(1);
+
     /// Starts one: this very program, as `iolens guard`.
     ///
     /// # Errors
@@ -67,6 +77,17 @@ impl Guardian {
         self.tell(format!("leader {}", leader.as_raw_nonzero()).as_bytes())
     }
 
+    /// All is well and goes on.
+    pub fn beat(&mut self) {
+        // Whether it is still there is asked elsewhere.
+        drop(self.tell(b""));
+    }
+
+    /// From here on until the next [`Guardian::beat`] silence is what the user wants; the command is not held by us.
+    pub fn fall_asleep(&mut self) {
+        drop(self.tell(b"asleep"));
+    }
+
     /// Whether it is still there. Without it nothing may be held.
     pub fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
@@ -81,29 +102,67 @@ impl Guardian {
     }
 }
 
-/// The guardian's life: listens to `input` until its end, then resumes what it was told about.
-pub fn keep_watch(input: impl BufRead) {
-    let (mut groups, mut leaders): (Vec<PathBuf>, Vec<Pid>) = (Vec::new(), Vec::new());
-    for line in input.split(b'\n').map_while(Result::ok) {
-        if line == b"bye" {
-            return;
-        } else if let Some(dir) = line.strip_prefix(b"group ") {
-            groups.push(PathBuf::from(OsStr::from_bytes(dir)));
+/// Whom to resume.
+#[derive(Debug, Default)]
+struct Wards {
+    groups: Vec<PathBuf>,
+    leaders: Vec<Pid>,
+}
+
+impl Wards {
+    fn add(&mut self, line: &[u8]) {
+        if let Some(dir) = line.strip_prefix(b"group ") {
+            self.groups.push(PathBuf::from(OsStr::from_bytes(dir)));
         } else if let Some(pid) = line.strip_prefix(b"leader ") {
-            leaders.extend(std::str::from_utf8(pid).ok().and_then(|p| p.parse().ok()).and_then(Pid::from_raw));
+            self.leaders.extend(std::str::from_utf8(pid).ok().and_then(|p| p.parse().ok()).and_then(Pid::from_raw));
         }
     }
-    for group in &groups {
-        cgroup::thaw(group);
+
+    fn resume(&self) {
+        for group in &self.groups {
+            cgroup::thaw(group);
+        }
+        for leader in &self.leaders {
+            // An error means that it is gone already: nobody to resume.
+            let _ = kill_process_group(*leader, Signal::CONT);
+        }
     }
-    for leader in &leaders {
-        // An error means that it is gone already: nobody to resume.
-        let _ = kill_process_group(*leader, Signal::CONT);
+}
+
+/// The guardian's life: listens to the pipe `input` until its end, then resumes what it was told about.
+pub fn keep_watch(input: impl AsFd + Read) {
+    let mut wards = Wards::default();
+    let mut input = BufReader::new(input);
+    let (mut asleep, mut line) = (false, Vec::new());
+    loop {
+        if !asleep && input.buffer().is_empty() && is_silent(input.get_ref()) {
+            wards.resume();
+        }
+        line.clear();
+        match input.read_until(b'\n', &mut line) {
+            Ok(n) if n > 0 => {}
+            // The end of the pipe, or a broken one: iolens is gone.
+            _ => break,
+        }
+        match line.strip_suffix(b"\n").unwrap_or(&line) {
+            b"bye" => return,
+            b"asleep" => asleep = true,
+            other => {
+                asleep = false;
+                wards.add(other);
+            }
+        }
     }
+    wards.resume();
     // The command lives on; its group goes when its last process has.
-    while groups.iter().any(|g| std::fs::remove_dir(g).is_err() && g.exists()) {
+    while wards.groups.iter().any(|g| std::fs::remove_dir(g).is_err() && g.exists()) {
         std::thread::sleep(TIDY);
     }
+}
+
+/// Waits for input, but not for ever.
+fn is_silent(input: &impl AsFd) -> bool {
+    matches!(poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&SILENCE)), Ok(0))
 }
 
 /// Becomes `command` inside the groups `dirs`, in a session of its own if asked for. Returns only if that fails: the exit code that shells use, and why.
@@ -120,4 +179,51 @@ pub fn enter_and_run(dirs: &[PathBuf], session: bool, command: &[std::ffi::OsStr
     let e = Command::new(name).args(arguments).exec();
     let code = if e.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     (code, format!("{}: cannot be started: {e}", name.to_string_lossy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process that stops itself, in a group of its own.
+    fn stopped() -> Child {
+        let child = Command::new("sh").args(["-c", "kill -STOP $$; exit 7"]).process_group(0).spawn().expect("a shell");
+        let stat = format!("/proc/{}/stat", child.id());
+        while !std::fs::read_to_string(&stat).expect("it lives").contains(") T ") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    #[test]
+    fn the_stopped_are_resumed_at_the_end_of_the_pipe_but_not_after_bye() {
+        for (last, resumed) in [("", true), ("bye\n", false)] {
+            let mut child = stopped();
+            let (read, mut write) = io::pipe().expect("a pipe");
+            write.write_all(format!("leader {}\n{last}", child.id()).as_bytes()).expect("written");
+            drop(write);
+            keep_watch(read);
+            if resumed {
+                assert_eq!(child.wait().expect("its parent").code(), Some(7));
+            } else {
+                assert!(child.try_wait().expect("its parent").is_none());
+                child.kill().expect("its parent");
+                child.wait().expect("its parent");
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_silence_the_stopped_are_resumed_unless_it_was_announced() {
+        let mut child = stopped();
+        let (read, mut write) = io::pipe().expect("a pipe");
+        write.write_all(format!("leader {}\nasleep\n", child.id()).as_bytes()).expect("written");
+        let watch = std::thread::spawn(move || keep_watch(read));
+        std::thread::sleep(Duration::from_secs(SILENCE.tv_sec.unsigned_abs() + 1));
+        assert!(child.try_wait().expect("its parent").is_none(), "it is asleep because the user wants it");
+        write.write_all(b"\n").expect("written");
+        assert_eq!(child.wait().expect("its parent").code(), Some(7), "and then nothing was heard");
+        write.write_all(b"bye\n").expect("written");
+        watch.join().expect("no panic");
+    }
 }

@@ -31,10 +31,12 @@ mod pause;
 mod plant;
 #[cfg(test)]
 mod plant_tests;
+mod rates;
+mod trickle;
 mod utilisation;
 
 pub use actuator::{Actuator, DutyCycle};
-pub use background::Background;
+pub use background::{Background, FileId, file_id};
 pub use cached::{Cached, CachedReading, Cadence};
 pub use cgroup::{Group, Hierarchy};
 pub use decide::{BadLimits, Controller, Duty, Limits, Mode, Observed};
@@ -42,4 +44,6 @@ pub use events::{DiskEvents, EventWindow, Events, Own};
 pub use guardian::{Guardian, enter_and_run, keep_watch};
 pub use meter::Meter;
 pub use pause::{Pause, pause};
+pub use rates::Rates;
+pub use trickle::Trickle;
 pub use utilisation::{DiskReading, Reading, SignalError, Utilisation};

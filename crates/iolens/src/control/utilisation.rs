@@ -117,14 +117,19 @@ impl DiskReader {
     }
 
     fn sample(&mut self, at_ns: i64, estimator: Estimator, buffer: &mut Vec<u8>) -> DiskReading {
+        let (busy, delta) = self.measure(at_ns, estimator, buffer);
+        let in_flight = self.before.map(|n| n.counters.in_flight);
+        DiskReading { name: Arc::clone(&self.name), id: self.disk.id, busy, delta, in_flight }
+    }
+
+    fn measure(&mut self, at_ns: i64, estimator: Estimator, buffer: &mut Vec<u8>) -> (Busy, Option<Delta>) {
         let now = self.read(at_ns, buffer);
         let delta =
             self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
         let unknown = || Delta::unknown(iolens_core::analysis::rates::State::Restarted, 0);
         let busy = estimator.busy_with_looks(&delta.unwrap_or_else(unknown), std::mem::take(&mut self.looks));
-        let in_flight = now.map(|n| n.counters.in_flight);
         self.before = now;
-        DiskReading { name: Arc::clone(&self.name), id: self.disk.id, busy, delta, in_flight }
+        (busy, delta)
     }
 }
 
@@ -221,6 +226,34 @@ impl Utilisation {
         let span_ns = now - std::mem::replace(&mut self.at_ns, now);
         let busy: Vec<Option<f64>> = disks.iter().map(|d| d.busy.busy_percent).collect();
         Reading { at_ns: now, span_ns, combined: combine(&busy, None), disks }
+    }
+
+    /// The same, but only how busy the busiest disk was, in percent: all that a brake needs, and what the cached reading
+    /// keeps. Allocates nothing. `None`: there is no disk, or one of them is not known.
+    pub fn sample_busiest(&mut self) -> Option<f64> {
+        let mut now = monotonic_ns();
+        if self.resolve_inline && self.resolve_due(now) {
+            self.resolve();
+            now = monotonic_ns();
+        }
+        let (estimator, buffer) = (self.estimator, &mut self.buffer);
+        let (mut busiest, mut gone) = (Some(f64::NEG_INFINITY), false);
+        for reader in &mut self.readers {
+            let percent = reader.measure(now, estimator, buffer).0.busy_percent;
+            // One unknown disk makes the maximum unknown: it may be the busiest.
+            busiest = busiest.zip(percent).map(|(a, b)| a.max(b));
+            gone |= reader.before.is_none();
+        }
+        if gone {
+            self.resolved_ns = i64::MIN;
+        }
+        self.at_ns = now;
+        busiest.filter(|p| p.is_finite())
+    }
+
+    /// When the last sample was taken, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) fn sampled_at_ns(&self) -> i64 {
+        self.at_ns
     }
 
     /// Looks whether anything is in flight. On kernels whose `io_ticks` cannot be trusted
@@ -341,10 +374,19 @@ mod tests {
         fs::remove_dir_all(root.path().join("sys/devices/block/sda")).unwrap();
         let r = u.sample();
         assert_eq!((r.disks[0].in_flight, r.combined), (None, None));
+        let mut other = Utilisation::under(root.path(), "/data").ok();
+        assert_eq!(other.as_mut().and_then(Utilisation::sample_busiest), None, "there is no disk to be busy");
         fs::write(root.path().join("proc/1/mountinfo"), "20 1 8:16 / / rw - ext4 /dev/sdb rw\n").unwrap();
         assert_eq!(&*u.sample().disks[0].name, "sdb", "the path was looked up again");
         std::thread::sleep(std::time::Duration::from_millis(5));
         assert!(u.sample().combined.is_some());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(u.sample_busiest(), Some(0.0));
+        fs::remove_dir_all(root.path().join("sys/devices/block/sdb")).unwrap();
+        assert_eq!(u.sample_busiest(), None);
+        fs::write(root.path().join("proc/1/mountinfo"), "20 1 8:32 / / rw - tmpfs none rw\n").unwrap();
+        assert_eq!(u.sample_busiest(), None, "looked up again: there is no disk any more");
+        assert!(u.stack().disks.is_empty());
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub mod html;
 pub mod iostat;
 pub mod lab_document;
 pub mod record_text;
+pub mod report_detail;
+pub mod report_detail_text;
 pub mod report_json;
 pub mod report_text;
 pub mod throttle_text;

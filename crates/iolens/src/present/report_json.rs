@@ -1,9 +1,13 @@
 //! `report --json`: one document whose keys scripts rely on.
 
+use std::collections::BTreeSet;
+
 use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, Report};
 use iolens_core::model::{Class, DevId, RecordingMeta};
 use serde::Serialize;
 use serde_json::{Map, Value};
+
+use super::report_detail;
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -17,6 +21,8 @@ pub struct RecordingFacts {
     pub disk_bytes: Option<u64>,
     /// All I/Os in it, inside the window or not.
     pub total_ios: Option<u64>,
+    /// Devices above others that are recorded too: sums leave them out, or an I/O would count on each layer.
+    pub layers: BTreeSet<DevId>,
 }
 
 /// The name of `dev`, or its number if the recording does not name it.
@@ -74,6 +80,8 @@ struct DeviceBlock<'a> {
     util_io_ticks_percent: Option<f64>,
     concurrency: &'a Concurrency,
     lost_ios: Option<u64>,
+    /// What the other analyses say of it; `null` without single I/Os.
+    detail: Option<Value>,
 }
 
 #[derive(Serialize)]
@@ -151,6 +159,7 @@ fn device<'a>(d: &'a DeviceSummary, report: &Report, meta: &RecordingMeta) -> De
         util_io_ticks_percent: report.util_io_ticks_percent.get(&d.dev).copied(),
         concurrency: &d.concurrency,
         lost_ios: d.lost_ios,
+        detail: report.details.iter().find(|detail| detail.dev == d.dev).map(report_detail::detail),
     }
 }
 
@@ -200,7 +209,12 @@ pub(super) mod tests {
             bytes: None,
             merges: None,
         });
-        let facts = RecordingFacts { path: "x.iolens".to_owned(), disk_bytes: Some(1020), total_ios: Some(102) };
+        let facts = RecordingFacts {
+            path: "x.iolens".to_owned(),
+            disk_bytes: Some(1020),
+            total_ios: Some(102),
+            ..RecordingFacts::default()
+        };
         (builder.finish(10_000_000_000), meta, facts)
     }
 
@@ -249,5 +263,10 @@ pub(super) mod tests {
             doc["findings"].as_array().expect("an array").iter().map(|f| f["kind"].as_str().expect("text")).collect();
         assert_eq!(kinds, ["io-error", "slow-io", "lost-events"]);
         assert_eq!(doc["findings"][0]["device"], "259:3");
+        let detail = &a["detail"];
+        assert_eq!(detail["slots"]["all"][0]["slots"], 5000);
+        assert_eq!(detail["streams"][0]["periodicity"]["verdict"], "periodic", "{}", detail["streams"][0]);
+        assert_eq!(detail["attribution"]["bin_s"], 1.0);
+        assert!(detail["capacity"]["state"].is_string() && detail["stages"]["d2c"]["n"] == 101, "{detail}");
     }
 }

@@ -6,6 +6,7 @@ use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report};
 use iolens_core::model::{Class, RecordingMeta, Source};
 
 use super::escape::terminal;
+use super::report_detail_text;
 use super::report_json::{RecordingFacts, bytes_per_io, cpu_percent, device_name};
 
 /// The whole text.
@@ -33,13 +34,20 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         or_unknown(&meta.kernel),
         terminal(&meta.source.to_string()),
     );
-    let bytes: u64 = report.devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.bytes).sum();
+    // On the layers above, the same I/Os are recorded again.
+    let layers = report.devices.devices.iter().filter(|d| facts.layers.contains(&d.dev)).flat_map(|d| &d.classes);
+    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), c| (n + c.ios, b + c.bytes));
+    let (ios, bytes) = (report.devices.ios - ios_above, report.devices.bytes - bytes_above);
+    let above = match ios_above {
+        0 => String::new(),
+        n => format!(" and the {n} above them in their stacks"),
+    };
     let lost = match report.devices.lost_ios {
         Some(0) => "none lost".to_owned(),
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let _ = writeln!(out, "{} I/Os, {}, {lost}\n", report.devices.ios, binary_size(bytes as f64));
+    let _ = writeln!(out, "{ios} I/Os, {}{above}, {lost}\n", binary_size(bytes as f64));
 }
 
 /// The findings alone, the first `most` of them.
@@ -69,7 +77,7 @@ fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta) {
 }
 
 /// Breaks at spaces so that lines have at most `width` characters, if words allow.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
@@ -119,17 +127,20 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, meta: &Recording
     let util = report.util_io_ticks_percent.get(&d.dev).copied();
     let _ = writeln!(
         out,
-        "  busy {}% (reads {}%, writes {}%; the kernel's %util {}%); in flight mean {}, p50 {}, p75 {}, p99 {}, max {}",
-        number(d.busy_percent, 2),
-        number(d.busy_read_percent, 2),
-        number(d.busy_write_percent, 2),
-        number(util, 2),
+        "  busy {} (reads {}, writes {}; the kernel's %util {}); in flight mean {}, p50 {}, p75 {}, p99 {}, max {}",
+        percent(d.busy_percent),
+        percent(d.busy_read_percent),
+        percent(d.busy_write_percent),
+        percent(util),
         number(d.concurrency.mean, 2),
         count(d.concurrency.p50),
         count(d.concurrency.p75),
         count(d.concurrency.p99),
         count(d.concurrency.max),
     );
+    if let Some(detail) = report.details.iter().find(|detail| detail.dev == d.dev) {
+        report_detail_text::detail(out, detail);
+    }
 }
 
 fn class_line(out: &mut String, class: Class, c: &ClassSummary) {
@@ -176,6 +187,9 @@ fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Reco
     }
     let hz = meta.kernel_hz.map_or_else(|| "unknown".to_owned(), |hz| hz.to_string());
     let _ = writeln!(out, "  kernel {}, HZ {hz}", terminal(meta.kernel.as_deref().unwrap_or("unknown")));
+    if let Some(regime) = report.regime {
+        let _ = writeln!(out, "  %util: {}", regime.about());
+    }
     for limit in &meta.limits {
         let _ = writeln!(out, "  not seen: {}", terminal(limit));
     }
@@ -193,8 +207,13 @@ fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Reco
     out.push_str("  %seq: begins where the previous I/O of the same device and class, by start, ended\n");
 }
 
-fn number(v: Option<f64>, decimals: usize) -> String {
+/// A number that may not be known.
+pub(super) fn number(v: Option<f64>, decimals: usize) -> String {
     v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| format!("{v:.decimals$}"))
+}
+
+fn percent(v: Option<f64>) -> String {
+    v.map_or_else(|| "unknown".to_owned(), |v| format!("{v:.2} %"))
 }
 
 fn count(v: Option<u64>) -> String {

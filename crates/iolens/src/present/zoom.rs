@@ -26,16 +26,19 @@ pub struct ZoomWriter {
     format: Format,
     by: GroupBy,
     extended: bool,
+    step_ns: i64,
     time_decimals: usize,
     rows: u64,
     lossy: u64,
+    /// Length of the slot that the window's end cuts short.
+    cut_ns: Option<i64>,
 }
 
 impl ZoomWriter {
     /// For rows of `step_ns`, grouped `by`.
     pub fn new(format: Format, by: GroupBy, extended: bool, step_ns: i64) -> ZoomWriter {
         let time_decimals = (0..9).find(|d| step_ns % 10_i64.pow(9 - d) == 0).unwrap_or(9) as usize;
-        ZoomWriter { format, by, extended, time_decimals, rows: 0, lossy: 0 }
+        ZoomWriter { format, by, extended, step_ns, time_decimals, rows: 0, lossy: 0, cut_ns: None }
     }
 
     /// The name of the column that says whose row it is, if there is one.
@@ -75,6 +78,9 @@ impl ZoomWriter {
     pub fn row(&mut self, row: &Row, group: &str) -> String {
         self.rows += 1;
         self.lossy += u64::from(row.lossy);
+        if self.is_cut(row) {
+            self.cut_ns = Some(row.to_ns - row.from_ns);
+        }
         match self.format {
             Format::Table => self.table_row(row, group),
             Format::Csv => self.csv_row(row, group),
@@ -87,25 +93,48 @@ impl ZoomWriter {
         match self.format {
             Format::Json if self.rows == 0 => "]\n".to_owned(),
             Format::Json => "\n]\n".to_owned(),
-            Format::Table if self.lossy > 0 => {
-                format!(
-                    "* some I/Os of this slot are missing from the recording ({} of {} rows)\n",
-                    self.lossy, self.rows
-                )
-            }
-            Format::Table | Format::Csv => String::new(),
+            Format::Table => self.legend(),
+            Format::Csv => String::new(),
         }
     }
 
+    fn legend(&self) -> String {
+        let mut out = String::new();
+        if self.lossy > 0 {
+            let _ = writeln!(
+                out,
+                "* some I/Os of this slot are missing from the recording ({} of {} rows)",
+                self.lossy, self.rows
+            );
+        }
+        if let Some(note) = self.cut_short() {
+            let _ = writeln!(out, "~ {note}");
+        }
+        out
+    }
+
+    /// Which slot was not a whole one, for people; its rates are over the time that it has.
+    pub fn cut_short(&self) -> Option<String> {
+        let (has_s, step_s) = (self.cut_ns? as f64 / 1e9, self.step_ns as f64 / 1e9);
+        Some(format!("the last slot is cut short: it has {has_s:.3} s of {step_s} s, and rates are over what it has"))
+    }
+
+    fn is_cut(&self, row: &Row) -> bool {
+        row.to_ns - row.from_ns < self.step_ns
+    }
+
     fn table_row(&self, row: &Row, group: &str) -> String {
-        let mut line = format!("{:>8.d$}", row.to_ns as f64 / 1e9, d = self.time_decimals);
+        // Where a slot ends between the steps, so does its label.
+        let decimals = if self.is_cut(row) { self.time_decimals.max(3) } else { self.time_decimals };
+        let mut line = format!("{:>8.decimals$}", row.to_ns as f64 / 1e9);
         if self.group_name().is_some() {
             let _ = write!(line, "  {:<16}", escape::terminal(group));
         }
         for f in fields(self.extended) {
             let _ = write!(line, "{:>w$}", cell(f, row), w = f.width);
         }
-        line.push_str(if row.lossy { " *\n" } else { "\n" });
+        line.push_str(if row.lossy { " *" } else { "" });
+        line.push_str(if self.is_cut(row) { " ~\n" } else { "\n" });
         line
     }
 
@@ -139,6 +168,9 @@ impl ZoomWriter {
             out.insert(f.name.to_owned(), value);
         }
         out.insert("lossy".to_owned(), json!(row.lossy));
+        if self.is_cut(row) {
+            out.insert("slot_s".to_owned(), json!((row.to_ns - row.from_ns) as f64 / 1e9));
+        }
         format!("{}\n{}", if self.rows == 1 { "" } else { "," }, serde_json::Value::Object(out))
     }
 }
@@ -222,6 +254,18 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_slot_that_the_end_cuts_short_is_marked() {
+        let cut = Row { from_ns: 153_800_000_000, to_ns: 153_837_000_000, ..row() };
+        let text = written(ZoomWriter::new(Format::Table, GroupBy::All, false, 100_000_000), &[row(), cut.clone()]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(!lines[1].contains('~') && lines[2].starts_with(" 153.837 ") && lines[2].ends_with(" ~"), "{text}");
+        assert!(lines[3].starts_with("~ ") && lines[3].contains("0.037 s of 0.1 s"), "{text}");
+        let json = written(ZoomWriter::new(Format::Json, GroupBy::All, false, 100_000_000), &[row(), cut]);
+        let doc: serde_json::Value = serde_json::from_str(&json).expect("valid JSON");
+        assert_eq!((&doc[0]["slot_s"], &doc[1]["slot_s"]), (&json!(null), &json!(0.037)));
     }
 
     #[test]

@@ -54,6 +54,97 @@ fn reading_commands_refuse_what_is_no_recording() {
     refused(dir.path(), "report DIR/future", &["version 99"]);
 }
 
+/// A recording of some reads as any tool may write it, of which files may be damaged afterwards.
+fn recorded(dir: &Path, device: &LoopDevice) -> std::path::PathBuf {
+    let path = dir.join("whole");
+    let input = format!("if={}", device.path.display());
+    let out = iolens(&["record", "-q", "-o", "whole", "-d", device.name(), "--", "dd", &input])
+        .args(["of=/dev/null", "bs=4k", "count=2000", "iflag=direct", "status=none"])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", scene(&out));
+    path
+}
+
+fn copy_of(whole: &Path, name: &str) -> std::path::PathBuf {
+    let copy = whole.with_file_name(name);
+    assert!(std::process::Command::new("cp").arg("-r").args([whole, &copy]).status().unwrap().success());
+    copy
+}
+
+#[test]
+fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let whole = recorded(dir.path(), &device);
+    let first = |copy: &Path| copy.join("io/000001.parquet");
+
+    let cut = first(&copy_of(&whole, "cut"));
+    let length = fs::metadata(&cut).unwrap().len();
+    fs::File::options().write(true).open(&cut).unwrap().set_len(length / 2).unwrap();
+    fs::write(first(&copy_of(&whole, "nothing")), b"").unwrap();
+    fs::write(first(&copy_of(&whole, "foreign")), vec![b'x'; 5000]).unwrap();
+    let flipped = first(&copy_of(&whole, "flipped"));
+    let mut bytes = fs::read(&flipped).unwrap();
+    // Everything but magic numbers and the footer, which a reader needs to look further.
+    let data = bytes.len() / 3;
+    bytes[200..data].iter_mut().for_each(|b| *b ^= 0xff);
+    fs::write(&flipped, bytes).unwrap();
+    for command in ["report", "report --json", "zoom", "zoom --format csv"] {
+        for name in ["cut", "nothing", "foreign", "flipped"] {
+            refused(dir.path(), &format!("{command} DIR/{name}"), &["damaged", "000001.parquet", "no I/O of it"]);
+        }
+    }
+
+    let headless = copy_of(&whole, "headless");
+    for name in ["meta.json", "meta.json.bak"] {
+        fs::write(headless.join(name), br#"{"schema_version": "#).unwrap();
+    }
+    refused(dir.path(), "report DIR/headless", &["meta.json", "damaged"]);
+    let out = run(&["report", whole.to_str().unwrap()]);
+    assert!(out.status.success() && out.stderr.is_empty(), "{}", scene(&out));
+}
+
+#[test]
+fn more_than_ten_million_rows_are_refused_before_the_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = dir.path().join("long");
+    fs::create_dir(&long).unwrap();
+    let meta =
+        br#"{"schema_version": 1, "source": "ebpf", "start_unix_ns": 0, "end_ns": 10001000000000, "devices": []}"#;
+    file_with(&long, "meta.json", meta);
+    refused(dir.path(), "zoom DIR/long --step 1ms", &["10000000 rows", "--step"]);
+    refused(dir.path(), "zoom DIR/long --step 1ms --format csv", &["10000000 rows", "--step"]);
+    let out = run(&["zoom", long.to_str().unwrap(), "--step", "1h"]);
+    assert!(out.status.success(), "{}", scene(&out));
+}
+
+#[test]
+fn an_empty_recording_gives_an_honest_empty_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let quiet = dir.path().join("quiet");
+    fs::create_dir(&quiet).unwrap();
+    let meta = br#"{"schema_version": 1, "source": "ebpf", "start_unix_ns": 0, "end_ns": 3000000000, "devices": []}"#;
+    file_with(&quiet, "meta.json", meta);
+    let html = dir.path().join("quiet.html");
+    let out = run(&["report", quiet.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success() && text.contains("0 I/Os") && text.contains("no I/O\n"), "{}", scene(&out));
+    let out = run(&["report", quiet.to_str().unwrap(), "--json", "-o", html.to_str().unwrap()]);
+    if String::from_utf8_lossy(&out.stderr).contains("built without the HTML page") {
+        return eprintln!("SKIP: {}", scene(&out));
+    }
+    assert!(out.status.success(), "{}", scene(&out));
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((&json["recording"]["ios"], &json["recording"]["duration_s"]), (&0.into(), &3.0.into()));
+    assert_eq!(
+        (json["devices"].as_array().map(Vec::len), json["findings"].as_array().map(Vec::len)),
+        (Some(0), Some(0))
+    );
+    assert!(fs::read_to_string(html).unwrap().contains("\"scopes\":[]"));
+}
+
 #[test]
 fn times_outside_the_recording_are_refused() {
     let dir = tempfile::tempdir().unwrap();

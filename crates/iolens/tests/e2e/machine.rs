@@ -73,17 +73,23 @@ impl LoopDevice {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let backing = Path::new("/dev/shm").join(format!("iolens-e2e-{}-{n}", std::process::id()));
         let made = File::create(&backing).and_then(|f| f.set_len(mib << 20));
-        let out = Command::new("losetup").args(["--find", "--show"]).arg(&backing).output();
-        match (made, out) {
-            (Ok(()), Ok(o)) if o.status.success() => {
+        if let Err(e) = made {
+            std::fs::remove_file(&backing).ok();
+            eprintln!("SKIP: no loop device: {e}");
+            return None;
+        }
+        LoopDevice::over(backing, &[])
+    }
+
+    /// Over a file that is there, which is removed in the end; `options` are further ones for `losetup`.
+    pub fn over(backing: PathBuf, options: &[&str]) -> Option<LoopDevice> {
+        match Command::new("losetup").args(["--find", "--show"]).args(options).arg(&backing).output() {
+            Ok(o) if o.status.success() => {
                 Some(LoopDevice { path: PathBuf::from(String::from_utf8(o.stdout).unwrap().trim()), backing })
             }
-            (made, out) => {
+            out => {
                 std::fs::remove_file(&backing).ok();
-                eprintln!(
-                    "SKIP: no loop device: {made:?} {:?}",
-                    out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned())
-                );
+                eprintln!("SKIP: no loop device: {:?}", out.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()));
                 None
             }
         }
@@ -119,6 +125,37 @@ impl Drop for LoopDevice {
         if !detached.is_ok_and(|s| s.success()) {
             eprintln!("{} could not be detached", self.path.display());
         }
+    }
+}
+
+/// A new ext4 on `device`, mounted until dropped; `None`, said aloud, where that is not possible.
+pub struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    /// Makes and mounts it.
+    pub fn ext4(device: &LoopDevice) -> Option<Mounted> {
+        let dir = tempfile::tempdir().unwrap();
+        let mkfs = Command::new("mkfs.ext4")
+            .args(["-Fq", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
+            .arg(&device.path)
+            .status();
+        let mount = Command::new("mount").arg(&device.path).arg(dir.path()).status();
+        if !mkfs.is_ok_and(|s| s.success()) || !mount.is_ok_and(|s| s.success()) {
+            eprintln!("SKIP: no ext4 can be made and mounted");
+            return None;
+        }
+        Some(Mounted(dir))
+    }
+
+    /// Where.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
     }
 }
 

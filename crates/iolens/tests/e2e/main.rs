@@ -2,12 +2,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod calibrated;
+mod calibrated_disk;
 mod crash;
 mod files;
 mod hotplug;
+mod iostat_exact;
 mod machine;
 mod names;
+mod real_life;
 mod record;
 mod space;
+mod stacked;
 mod throttle;
+mod throttle_stops;
 mod util;

@@ -3,37 +3,11 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 use iolens_core::model::Named;
 use iolens_core::store::Recording;
 
-use super::machine::{LoopDevice, Recorder, ebpf, run, scene};
-
-/// A new ext4 on `device`, mounted until dropped; `None`, said aloud, where that is not possible.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn new(device: &LoopDevice) -> Option<Mounted> {
-        let dir = tempfile::tempdir().unwrap();
-        let mkfs = Command::new("mkfs.ext4")
-            .args(["-Fq", "-E", "lazy_itable_init=0,lazy_journal_init=0"])
-            .arg(&device.path)
-            .status();
-        let mount = Command::new("mount").arg(&device.path).arg(dir.path()).status();
-        if !mkfs.is_ok_and(|s| s.success()) || !mount.is_ok_and(|s| s.success()) {
-            eprintln!("SKIP: no ext4 can be made and mounted");
-            return None;
-        }
-        Some(Mounted(dir))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.0.path()).status();
-    }
-}
+use super::machine::{LoopDevice, Mounted, Recorder, ebpf, run, scene};
 
 /// Writes 64 MiB through the page cache, then forces them out.
 fn write_back(path: &Path) {
@@ -46,12 +20,12 @@ fn write_back(path: &Path) {
 #[test]
 fn buffered_writes_are_told_with_their_file_and_a_hostile_name_stays_escaped() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };
-    let Some(mounted) = Mounted::new(&device) else { return };
+    let Some(mounted) = Mounted::ext4(&device) else { return };
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
     let recorder = Recorder::start(&path, &["-d", device.name()]);
-    let big = mounted.0.path().join("big file");
-    let hostile = mounted.0.path().join("x\x1b[31m\n<script>alert(1)<");
+    let big = mounted.path().join("big file");
+    let hostile = mounted.path().join("x\x1b[31m\n<script>alert(1)<");
     // Quiet moments around each make it a burst that one-second samples hide.
     for file in [&big, &hostile] {
         std::thread::sleep(std::time::Duration::from_millis(1500));

@@ -13,7 +13,7 @@ use super::machine::{LoopDevice, assert_refused, iolens, read_in_sequence, run, 
 /// How long anything may take that must happen in the end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
         assert!(begin.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
@@ -22,7 +22,7 @@ fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 /// This crate's folder, if it lies on a disk that can be measured.
-fn home() -> Option<&'static str> {
+pub fn home() -> Option<&'static str> {
     let here = env!("CARGO_MANIFEST_DIR");
     let signal = iolens::control::Utilisation::of_path(here).unwrap();
     match signal.no_disk() {
@@ -202,12 +202,8 @@ fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
                         if !freezer {
                             eprintln!("SKIP: no freezer here: signals only");
                         }
-                        kill_and_look(
-                            device,
-                            dir,
-                            t * 5 + i,
-                            if freezer && i % 2 == 0 { "freezer" } else { "signals" },
-                        );
+                        let actuator = if freezer && i % 2 == 0 { "freezer" } else { "signals" };
+                        kill_and_look(device, dir, t * 5 + i, actuator);
                     }
                 })
             })
@@ -215,5 +211,47 @@ fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
         let ended: Vec<_> = kills.into_iter().map(|k| k.join()).collect();
         stop.store(true, Ordering::Relaxed);
         assert!(ended.iter().all(Result::is_ok));
+    });
+}
+
+/// What the group of iolens `pid` is limited to, in the words of whichever version has the controller; `None`: no group.
+fn rate_limit(pid: u32) -> Option<String> {
+    let name = format!("iolens-throttle-{pid}");
+    let bases = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/blkio"].map(Path::new);
+    let files =
+        bases.iter().flat_map(|b| ["io.max", "blkio.throttle.read_bps_device"].map(|file| b.join(&name).join(file)));
+    files.filter_map(|f| fs::read_to_string(f).ok()).next()
+}
+
+#[test]
+fn a_rate_is_limited_while_the_disk_is_busy_and_lifted_after_kill_9() {
+    let Some(device) = LoopDevice::new(16) else { return };
+    let disk = device.path.to_str().unwrap();
+    let why = match iolens::control::Rates::new(&[]) {
+        Ok(_) => None,
+        Err(why) => Some(why.join("; ")),
+    };
+    if let Some(why) = why {
+        eprintln!("SKIP: no rate can be limited here: {why}");
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, 4096, &stop));
+        let marks = ["--low", "0", "--high", "10", "--max", "11", "--interval", "100ms"];
+        let fixed = ["throttle", "-q", "--source", "counters", "--path", disk, "--actuator", "io-max"];
+        let command = ["--", "sleep", "5"];
+        let all: Vec<&str> = fixed.iter().chain(&marks).chain(&command).copied().collect();
+        let mut child = iolens(&all).spawn().unwrap();
+        let pid = child.id();
+        // 2 % of the least that a command may: 20 kB/s.
+        let limited = || rate_limit(pid).is_some_and(|l| l.contains(" 20000") || l.contains("=20000"));
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wait_until("it is limited", limited)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        looked.unwrap();
+        wait_until("the limit is lifted", || rate_limit(pid).is_none_or(|l| l.trim().is_empty()));
+        wait_until("its control groups are removed", || left_over(pid).is_none());
     });
 }

@@ -45,6 +45,11 @@ impl Pace {
         Pace { period_ns, next_ns: start_ns.saturating_add(period_ns), late: 0, missed: 0 }
     }
 
+    /// Time between deadlines.
+    pub fn period(&self) -> Duration {
+        Duration::from_nanos(self.period_ns as u64)
+    }
+
     /// The next deadline, in nanoseconds of `CLOCK_MONOTONIC`.
     pub fn next_ns(&self) -> i64 {
         self.next_ns

@@ -47,6 +47,7 @@ pub(super) fn parse(log: &mut Log, files: &[(&Path, &[u8])]) {
     state.pairing.finish();
     log.censored += state.pairing.censored;
     log.epoch = Epoch::Monotonic;
+    log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
     log.limit("source counts threads, not processes: their numbers stand in the place of process ids");
     log.limit("source knows no cgroup and no file");
 }

@@ -48,6 +48,7 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
     pairing.finish();
     log.censored += pairing.censored;
     log.epoch = Epoch::Monotonic;
+    log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
     if events > 0 && !started {
         log.limit("the trace holds no block_io_start, block_getrq or block_bio_queue: time in queues is not known");
     }

@@ -216,7 +216,7 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
             c.bytes_per_s = Some(s.bytes / seconds);
             c.mean_us = s.lat_mean_us.or(s.clat_mean_us);
         }
-        log.rates.push(r);
+        log.rates.push(&r);
         let words: Vec<String> = job.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
         log.marks.push(Mark {
             at_ns: from_ns,
@@ -226,7 +226,7 @@ fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
     }
     for d in &run.disks {
         let dev = log.devices.by_name(d.name.as_bytes());
-        log.rates.push(disk_row(d, from_ns, to_ns, dev));
+        log.rates.push(&disk_row(d, from_ns, to_ns, dev));
     }
 }
 

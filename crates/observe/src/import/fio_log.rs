@@ -39,11 +39,13 @@ struct Row {
 pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
     let name = log.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let Some((job, values)) = values_of(&name) else {
-        log.limit("the file's name does not say what its values are: fio names its logs JOB_bw.N.log, JOB_lat.N.log, JOB_iops.N.log");
+        log.unusable = Some(
+            "the file's name does not say what its values are: fio names its logs JOB_bw.N.log, JOB_lat.N.log, JOB_iops.N.log",
+        );
         return;
     };
     if values == Values::Submission {
-        log.limit("submission latencies say nothing of a device: give fio's clat or lat log");
+        log.unusable = Some("submission latencies say nothing of a device: give fio's clat or lat log");
         return;
     }
     let dev = log.devices.aggregate(&format!("fio:{job}"));
@@ -71,9 +73,11 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
         }
         let from_ns = (last_ms[r.class as usize] as i64).saturating_mul(1_000_000).min(at_ns);
         last_ms[r.class as usize] = r.at_ms;
-        log.rates.push(average(dev, from_ns, at_ns, values, &r));
+        log.rates.push(&average(dev, from_ns, at_ns, values, &r));
     }
     if single {
+        log.unusable =
+            Some("single I/Os of a bandwidth or IOPS log say nothing that fio's clat or lat log does not: give that");
         log.limit("rows of single I/Os in a bandwidth or IOPS log repeat what the latency log says and were left out");
     }
     log.limit(

@@ -1,6 +1,8 @@
 //! Gives the reports of an iostat log their intervals.
 
-use iolens_core::model::{CpuShares, IntervalRates};
+use std::ops::Range;
+
+use iolens_core::model::CpuShares;
 
 use super::clock::Stamp;
 use super::iostat_columns::Row;
@@ -14,12 +16,35 @@ const DAY: i64 = 86_400 * SECOND;
 pub struct Report {
     /// Its time stamp.
     pub stamp: Option<Stamp>,
-    /// Its rows.
+    /// Its rows until it is closed.
     pub rows: Vec<Row>,
+    /// Where its rows lie in the log once it is closed.
+    pub stored: Range<usize>,
+    /// Lengths of the interval in seconds, as its rows tell them.
+    pub seconds: Vec<f64>,
     /// Its `avg-cpu` line.
     pub cpu: Option<CpuShares>,
     /// Averages since boot, which iostat prints first unless told `-y`.
     pub since_boot: bool,
+}
+
+impl Report {
+    /// Puts the rows into the log, whose list is much smaller; their interval comes when the whole run is known.
+    pub fn close(&mut self, log: &mut Log) {
+        if self.rows.is_empty() {
+            return;
+        }
+        self.seconds = self.rows.iter().filter_map(Row::seconds).collect();
+        if self.since_boot {
+            return;
+        }
+        let begin = log.rates.len();
+        for mut row in std::mem::take(&mut self.rows) {
+            row.complete();
+            log.rates.push(&row.rates);
+        }
+        self.stored = begin..log.rates.len();
+    }
 }
 
 /// The reports of one run of iostat.
@@ -31,7 +56,7 @@ pub struct Run {
     pub date_unix_ns: Option<i64>,
 }
 
-/// Appends the rows of `runs` to `log`, each with its interval.
+/// Gives the rows of `runs`, all closed, their intervals.
 pub fn place(log: &mut Log, runs: Vec<Run>) {
     let dated = runs.iter().flat_map(|r| &r.reports).any(|r| r.stamp.is_some());
     log.epoch = if dated { Epoch::Unix } else { Epoch::Own };
@@ -44,7 +69,14 @@ pub fn place(log: &mut Log, runs: Vec<Run>) {
     }
 }
 
-fn place_run(log: &mut Log, run: Run, begin_ns: i64) -> i64 {
+fn place_run(log: &mut Log, mut run: Run, begin_ns: i64) -> i64 {
+    if let Some((first, rest)) = run.reports.split_first_mut()
+        && first.since_boot
+        && spans_an_interval(first, rest)
+    {
+        first.since_boot = false;
+        first.close(log);
+    }
     let stamps = absolute(&run);
     let step = step_ns(log, &run, &stamps);
     let mut end = begin_ns;
@@ -65,19 +97,25 @@ fn place_run(log: &mut Log, run: Run, begin_ns: i64) -> i64 {
         };
         previous = Some(to_ns);
         end = to_ns;
-        append(log, report, from_ns, to_ns);
+        settle(log, report, from_ns, to_ns);
     }
     if skipped > 0 {
-        log.limit("the first report of a run holds averages since boot: left out");
+        log.unusable = Some("it holds averages since boot only; iostat says more when it is given an interval");
+        log.limit("the first report of a run is taken for averages since boot, as iostat prints without -y: left out");
     }
     end
 }
 
-fn append(log: &mut Log, report: Report, from_ns: i64, to_ns: i64) {
-    for mut row in report.rows {
-        row.complete();
-        log.rates.push(IntervalRates { from_ns, to_ns, ..row.rates });
-    }
+/// Whether totals tell that a first report covers as much time as those after it: newer versions of iostat with `-y`
+/// print what looks like their report since boot.
+fn spans_an_interval(first: &Report, rest: &[Report]) -> bool {
+    let others = rest.iter().flat_map(|r| &r.seconds).copied().reduce(f64::max);
+    let longest = first.seconds.iter().copied().reduce(f64::max);
+    longest.zip(others).is_some_and(|(first, others)| first < 1.5 * others)
+}
+
+fn settle(log: &mut Log, report: Report, from_ns: i64, to_ns: i64) {
+    log.rates.replace(report.stored, |_, _, dev| (from_ns, to_ns, dev));
     if let Some(cpu) = report.cpu {
         log.cpu.push(CpuShares { from_ns, to_ns, ..cpu });
     }
@@ -113,8 +151,7 @@ fn step_ns(log: &mut Log, run: &Run, stamps: &[Option<i64>]) -> i64 {
     if let Some(median) = gaps.get(gaps.len() / 2) {
         return *median;
     }
-    let mut told: Vec<f64> =
-        run.reports.iter().filter(|r| !r.since_boot).flat_map(|r| &r.rows).filter_map(Row::seconds).collect();
+    let mut told: Vec<f64> = run.reports.iter().filter(|r| !r.since_boot).flat_map(|r| &r.seconds).copied().collect();
     told.sort_by(f64::total_cmp);
     if let Some(median) = told.get(told.len() / 2).filter(|s| **s >= 0.5 && **s < 1e7) {
         log.limit("the log has no time stamps: its interval was computed from its own totals");

@@ -29,10 +29,12 @@ pub fn parse(log: &mut Log, bytes: &[u8]) {
         fresh_banner: false,
         index: HashMap::new(),
         ids: HashMap::new(),
+        any_rows: false,
     };
     for line in Lines::new(bytes) {
         p.line(line);
     }
+    p.close_report();
     let runs = p.runs;
     log.limit("source prints averages per interval: no single I/O, no percentiles, no exact busy time");
     place(log, runs);
@@ -112,6 +114,7 @@ struct Parser<'l> {
     /// Rows of the report at hand by device, and the headings it has shown.
     index: HashMap<DevId, (usize, usize)>,
     ids: HashMap<Vec<u8>, DevId>,
+    any_rows: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +162,7 @@ impl Parser<'_> {
         self.log.kernel = self.log.kernel.take().or_else(|| Some(String::from_utf8_lossy(b.kernel).into_owned()));
         let date = b.date.and_then(|d| std::str::from_utf8(d).ok());
         let date_unix_ns = date.and_then(|d| parse_banner_date(d, self.order));
+        self.close_report();
         self.runs.push(Run { reports: Vec::new(), date_unix_ns });
         self.table = Table::default();
         self.ids.clear();
@@ -183,10 +187,18 @@ impl Parser<'_> {
         if self.runs.is_empty() {
             self.runs.push(Run::default());
         }
+        self.close_report();
         let since_boot = std::mem::take(&mut self.fresh_banner);
         let last = self.runs.len() - 1;
         self.runs[last].reports.push(Report { since_boot, ..Report::default() });
         self.index.clear();
+    }
+
+    /// Nothing more comes into the report at hand.
+    fn close_report(&mut self) {
+        if let Some(report) = self.runs.last_mut().and_then(|r| r.reports.last_mut()) {
+            report.close(self.log);
+        }
     }
 
     /// Begins a new report unless the current one has neither rows nor processors yet.
@@ -298,6 +310,7 @@ impl Parser<'_> {
 
     fn store(&mut self, dev: DevId, values: &[(f64, Option<f64>)]) {
         self.report();
+        self.any_rows = true;
         let run = self.runs.len() - 1;
         let report = self.runs[run].reports.len() - 1;
         let rows = &mut self.runs[run].reports[report].rows;
@@ -337,7 +350,7 @@ impl Parser<'_> {
         if solaris {
             return self.next_report();
         }
-        if self.table.columns.is_empty() && self.runs.iter().all(|r| r.reports.iter().all(|r| r.rows.is_empty())) {
+        if self.table.columns.is_empty() && !self.any_rows {
             // Whatever stands before the first table (a shell prompt, a mail) is no loss.
             return;
         }
@@ -347,7 +360,7 @@ impl Parser<'_> {
 }
 
 fn decimals(word: &[u8]) -> usize {
-    word.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(word.len() - 1)
+    word.iter().rev().take_while(|b| b.is_ascii_digit()).count().min(word.len().saturating_sub(1))
 }
 
 #[cfg(test)]

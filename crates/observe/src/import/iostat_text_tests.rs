@@ -80,7 +80,7 @@ fn the_columns_of_sysstat_9_and_10() {
          vdb               0.00     0.00  165.00    0.00  1320.00     0.00     8.00     0.99    6.02   6.02  99.40\n",
     );
     assert_eq!(got.rates.len(), 3, "the report since boot is left out");
-    let r = &got.rates[0];
+    let r = got.rates.get(0).expect("there");
     assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
     assert_eq!((r.all.mean_us, r.classes[0].mean_us), (Some(5590.0), None), "await does not tell reads from writes");
     assert_eq!((r.in_flight, r.service_us, r.util_percent), (Some(1.0), Some(5580.0), Some(99.8)));
@@ -95,7 +95,7 @@ fn published_rows_without_banner_are_rows() {
         "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util\n\
          vdb               0.00     0.00  179.00    0.00   716.00     0.00     8.00     1.00    5.59    5.59    0.00   5.58  99.80\n",
     );
-    let r = &got.rates[0];
+    let r = got.rates.get(0).expect("there");
     assert_eq!((r.classes[0].mean_us, r.classes[1].mean_us), (Some(5590.0), None));
     assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
 }
@@ -111,8 +111,8 @@ fn commas_damage_and_a_cut_end() {
         sdb              13,50       11";
     let got = import(text);
     assert_eq!(got.rates.len(), 2);
-    assert_eq!(got.rates[0].all.ios_per_s, Some(12.5));
-    assert_eq!(got.rates[0].interval_ns(), 2_000_000_000);
+    assert_eq!(got.rates.get(0).expect("there").all.ios_per_s, Some(12.5));
+    assert_eq!(got.rates.get(0).expect("there").interval_ns(), 2_000_000_000);
     assert_eq!(got.damage.places.iter().map(|p| p.at).collect::<Vec<_>>(), [7, 12]);
     let strict = ImportOptions { strict: true, ..ImportOptions::default() };
     let e = parse_bytes(Kind::IostatText, Path::new("i.txt"), text.as_bytes(), strict).unwrap_err().to_string();
@@ -143,7 +143,7 @@ fn a_name_too_long_for_its_line_and_groups() {
     );
     let names: Vec<_> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["mpath-very-long-name-of-a-volume", "disks"]);
-    assert_eq!(got.rates[0].classes[0].bytes_per_s, Some(4096.0));
+    assert_eq!(got.rates.get(0).expect("there").classes[0].bytes_per_s, Some(4096.0));
 }
 
 #[test]
@@ -164,8 +164,32 @@ fn solaris_and_illumos() {
     let sd41: Vec<_> = got.rates.iter().filter(|r| r.dev == got.meta.devices[1].id).collect();
     assert_eq!((sd41[0].to_ns, sd41[1].to_ns), (15_000_000_000, 30_000_000_000));
     assert_eq!((sd41[0].all.mean_us, sd41[0].util_percent), (Some(7000.0), Some(9.0)));
-    let zone = got.rates.last().unwrap();
+    let zone = got.rates.iter().next_back().unwrap();
     assert_eq!((zone.all.mean_us, zone.in_flight), (Some(8000.0), Some(1.0)), "waiting and service add up");
+}
+
+/// A published table of eleven disks, every number of it.
+#[test]
+fn the_published_solaris_table() {
+    let csv = include_str!("../../../../fixtures/golden/seed3_iostat_15s_devices.csv");
+    let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|l| l.split(',').collect()).collect();
+    let mut text = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n".to_owned();
+    for r in &rows {
+        text += &format!("{:<8} {}  \n", r[0], r[1..].iter().map(|c| format!("{c:>7}")).collect::<String>());
+    }
+    let options = ImportOptions { interval_ns: Some(15_000_000_000), strict: true, ..ImportOptions::default() };
+    let got = parse_bytes(Kind::SolarisIostat, Path::new("s"), text.as_bytes(), options).unwrap();
+    assert_eq!(got.rates.len(), 11);
+    for (row, cells) in got.rates.iter().zip(&rows) {
+        let n = |i: usize| cells[i].parse::<f64>().unwrap();
+        let [read, write, ..] = row.classes;
+        assert_eq!(got.meta.devices.iter().find(|d| d.id == row.dev).unwrap().name, cells[0]);
+        assert_eq!((read.ios_per_s, write.ios_per_s), (Some(n(1)), Some(n(2))));
+        assert_eq!((read.bytes_per_s, write.bytes_per_s), (Some(n(3) * KIB), Some(n(4) * KIB)));
+        assert_eq!((row.in_flight, row.util_percent), (Some(n(5) + n(6)), Some(n(9))));
+        assert_eq!((row.all.mean_us, read.mean_us, write.mean_us), (Some(n(7) * 1000.0), None, None));
+        assert_eq!((row.from_ns, row.to_ns), (0, 15_000_000_000));
+    }
 }
 
 proptest! {

@@ -1,12 +1,14 @@
 //! What a parser fills, and what all files together become.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use iolens_core::model::{CpuShares, IntervalRates, Io, LossReason, Lost, Mark, Observation, RecordingMeta, Source};
+use iolens_core::model::{CpuShares, Io, LossReason, Lost, Mark, Observation, RateRows, RecordingMeta, Source};
 
 use super::damage::{Damage, Place};
 use super::devices::Devices;
 use super::recognise::{Kind, recognise};
+use super::text::without_colours;
 use super::{biosnoop, blktrace, block_events, fio_json, fio_log, iostat_json, iostat_text, rate_table};
 
 /// What the user knows that a log does not say.
@@ -39,7 +41,7 @@ pub(super) struct Log {
     pub options: ImportOptions,
     pub epoch: Epoch,
     pub ios: Vec<Io>,
-    pub rates: Vec<IntervalRates>,
+    pub rates: RateRows,
     pub cpu: Vec<CpuShares>,
     pub marks: Vec<Mark>,
     /// I/Os of which only one end was seen.
@@ -51,6 +53,8 @@ pub(super) struct Log {
     /// Wall clock of the log's own zero, if it says so.
     pub zero_unix_ns: Option<i64>,
     pub limits: Vec<String>,
+    /// Why nothing may have come out of it, if that is known.
+    pub unusable: Option<&'static str>,
 }
 
 impl Log {
@@ -71,7 +75,7 @@ impl Log {
 
     fn first_ns(&self) -> Option<i64> {
         let ios = self.ios.iter().map(Io::start_ns).min();
-        let rates = self.rates.iter().map(|r| r.from_ns).min();
+        let rates = self.rates.first_ns();
         let cpu = self.cpu.iter().map(|c| c.from_ns).min();
         let marks = self.marks.iter().map(|m| m.at_ns).min();
         [ios, rates, cpu, marks].into_iter().flatten().min()
@@ -82,10 +86,8 @@ impl Log {
         for io in &mut self.ios {
             io.done_ns = io.done_ns.saturating_sub(by_ns);
         }
-        for r in &mut self.rates {
-            r.from_ns = r.from_ns.saturating_sub(by_ns);
-            r.to_ns = r.to_ns.saturating_sub(by_ns);
-        }
+        self.rates
+            .replace(0..self.rates.len(), |from, to, dev| (from.saturating_sub(by_ns), to.saturating_sub(by_ns), dev));
         for c in &mut self.cpu {
             c.from_ns = c.from_ns.saturating_sub(by_ns);
             c.to_ns = c.to_ns.saturating_sub(by_ns);
@@ -104,7 +106,7 @@ pub struct Imported {
     /// Single I/Os, marks and losses, ordered by time.
     pub observations: Vec<Observation>,
     /// Rows of tables, ordered by time.
-    pub rates: Vec<IntervalRates>,
+    pub rates: RateRows,
     /// The processors' shares, ordered by time.
     pub cpu: Vec<CpuShares>,
     /// What could not be read.
@@ -133,7 +135,7 @@ pub enum ImportError {
         /// The file.
         file: PathBuf,
         /// Why.
-        why: String,
+        why: &'static str,
     },
     /// Damage, and the user asked for none.
     #[error("{first} ({count} damaged in all; without --strict the rest is imported)")]
@@ -193,6 +195,8 @@ pub fn parse_bytes(kind: Kind, file: &Path, bytes: &[u8], options: ImportOptions
 }
 
 fn parse(log: &mut Log, kind: Kind, bytes: &[u8]) {
+    let text = if kind == Kind::Blktrace { Cow::Borrowed(bytes) } else { without_colours(bytes) };
+    let bytes = &*text;
     match kind {
         Kind::IostatText | Kind::SolarisIostat => iostat_text::parse(log, bytes),
         Kind::IostatJson => iostat_json::parse(log, bytes),
@@ -219,7 +223,7 @@ fn finish(
     }
     for (_, log) in &logs {
         if log.first_ns().is_none() {
-            let why = log.limits.first().cloned().unwrap_or_else(|| "no line of it could be used".to_owned());
+            let why = log.unusable.unwrap_or("nothing in it could be used");
             return Err(ImportError::Empty { file: log.file.clone(), why });
         }
     }
@@ -231,20 +235,24 @@ fn finish(
     let mut meta = RecordingMeta::new(Source::Import(names.join("+")), start_unix_ns);
     meta.start_monotonic_ns = start_monotonic_ns;
     meta.devices = devices.into_list();
-    let mut out =
-        Imported { meta, observations: Vec::new(), rates: Vec::new(), cpu: Vec::new(), damage, kinds: Vec::new() };
+    let mut out = Imported {
+        meta,
+        observations: Vec::new(),
+        rates: RateRows::default(),
+        cpu: Vec::new(),
+        damage,
+        kinds: Vec::new(),
+    };
     for (_, log) in logs {
         collect(&mut out, log);
     }
     out.kinds.append(&mut kinds);
     out.observations.sort_by_key(Observation::at_ns);
-    if !out.rates.is_sorted_by_key(|r| (r.to_ns, r.dev)) {
-        out.rates.sort_by_key(|r| (r.to_ns, r.dev));
-    }
+    out.rates.sort();
     out.cpu.sort_by_key(|c| c.to_ns);
     // Windows are half-open: the last completion must lie before the end.
     let last = out.observations.last().map(|o| o.at_ns().saturating_add(1));
-    let last = last.max(out.rates.last().map(|r| r.to_ns)).max(out.cpu.last().map(|c| c.to_ns));
+    let last = last.max(out.rates.last_ns()).max(out.cpu.last().map(|c| c.to_ns));
     out.meta.end_ns = last;
     note_damage(&mut out);
     Ok(out)
@@ -280,26 +288,12 @@ fn collect(out: &mut Imported, log: Log) {
     if let (true, Some(to_ns)) = (log.censored > 0, end) {
         let from_ns = log.ios.iter().map(Io::start_ns).min().unwrap_or(to_ns);
         let ios = i64::try_from(log.censored).ok();
-        let reason = LossReason::Censored;
-        out.observations.push(Observation::Lost(Lost {
-            from_ns,
-            to_ns,
-            dev: None,
-            class: None,
-            reason,
-            ios,
-            bytes: None,
-            merges: None,
-        }));
+        let lost = Lost::somewhere(from_ns, to_ns, LossReason::Censored);
+        out.observations.push(Observation::Lost(Lost { ios, ..lost }));
     }
     out.observations.extend(log.ios.into_iter().map(Observation::Io));
     out.observations.extend(log.marks.into_iter().map(Observation::Mark));
-    // Rows of tables are large and many: the first log's are taken as they are instead of being copied.
-    if out.rates.is_empty() {
-        out.rates = log.rates;
-    } else {
-        out.rates.extend(log.rates);
-    }
+    out.rates.append(log.rates);
     out.cpu.extend(log.cpu);
     out.meta.host = out.meta.host.take().or(log.host);
     out.meta.kernel = out.meta.kernel.take().or(log.kernel);
@@ -316,17 +310,7 @@ fn note_damage(out: &mut Imported) {
         return;
     }
     out.meta.limits.push(format!("{} damaged lines or records were left out", out.damage.count));
-    let to_ns = out.meta.end_ns.unwrap_or(0);
-    let lost = Lost {
-        from_ns: 0,
-        to_ns,
-        dev: None,
-        class: None,
-        reason: LossReason::Import,
-        // How many I/Os a damaged line stood for is not known: a row of a table stands for any number.
-        ios: None,
-        bytes: None,
-        merges: None,
-    };
+    // How many I/Os a damaged line stood for is not known: a row of a table stands for any number.
+    let lost = Lost::somewhere(0, out.meta.end_ns.unwrap_or(0), LossReason::Import);
     out.observations.push(Observation::Lost(lost));
 }

@@ -14,6 +14,8 @@ mod damage;
 mod devices;
 mod fio_json;
 mod fio_log;
+#[cfg(test)]
+mod hostile_tests;
 mod intervals;
 mod iostat_columns;
 mod iostat_json;

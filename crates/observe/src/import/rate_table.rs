@@ -1,6 +1,8 @@
 //! Rows of `time r/s Kr/s us/r w/s Kw/s us/w`: rates of a set of devices with the end of each interval in seconds, in
 //! columns or as CSV.
 
+use std::ops::Range;
+
 use iolens_core::model::{Class, DevId, IntervalRates};
 
 use super::log::Log;
@@ -64,7 +66,7 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
         let cells = cells(line.bytes);
         let cut = !line.complete && cells.len() < columns.len();
         match row(columns, &cells) {
-            Some(r) if !cut => log.rates.push(r),
+            Some(r) if !cut => log.rates.push(&r),
             // Prose around published tables: no cell of it is a number.
             None if cells.first().is_none_or(|c| number(c).is_none()) => {}
             _ => log.damaged(line.number, "the cells do not fit the heading"),
@@ -98,12 +100,13 @@ fn row(columns: &[Column], cells: &[&[u8]]) -> Option<IntervalRates> {
 
 /// Gives the rows of a table their beginnings (the time column labels ends) and a pseudo-device named by the interval.
 fn close(log: &mut Log, begin: usize) {
-    let rows = &log.rates[begin..];
-    if rows.is_empty() {
+    let table = begin..log.rates.len();
+    if table.is_empty() {
         return;
     }
-    let mut gaps: Vec<i64> =
-        rows.windows(2).map(|w| w[1].to_ns.saturating_sub(w[0].to_ns)).filter(|d| *d > 0).collect();
+    let ends = |range: Range<usize>| range.filter_map(|i| log.rates.get(i)).map(|r| r.to_ns);
+    let pairs = ends(begin..table.end).zip(ends(begin + 1..table.end));
+    let mut gaps: Vec<i64> = pairs.map(|(a, b)| b.saturating_sub(a)).filter(|d| *d > 0).collect();
     gaps.sort_unstable();
     let told = log.options.interval_ns.or_else(|| gaps.get(gaps.len() / 2).copied());
     if told.is_none() {
@@ -111,10 +114,7 @@ fn close(log: &mut Log, begin: usize) {
     }
     let step = told.unwrap_or(1_000_000_000);
     let dev = log.devices.aggregate(&format!("all every {} s", step as f64 / 1e9));
-    for r in &mut log.rates[begin..] {
-        r.from_ns = r.to_ns.saturating_sub(step);
-        r.dev = dev;
-    }
+    log.rates.replace(table, |_, to_ns, _| (to_ns.saturating_sub(step), to_ns, dev));
 }
 
 #[cfg(test)]
@@ -139,12 +139,12 @@ And there it is! In just 200ms we see it.
         let got =
             parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), ImportOptions::default()).expect("imports");
         assert_eq!(got.rates.len(), 4);
-        let peak = &got.rates[1];
+        let peak = got.rates.get(1).expect("there");
         assert_eq!((peak.from_ns, peak.to_ns), (153_700_000_000, 153_800_000_000));
         assert_eq!(peak.classes[0].ios(peak.interval_ns()), Some(2));
         assert_eq!(peak.classes[0].mean_us, Some(136_888.0));
         assert_eq!(peak.classes[1].bytes_per_s, Some(2_171_420.0 * 1024.0));
-        assert_eq!(got.rates[3].classes[0].mean_us, None, "an empty interval has no mean");
+        assert_eq!(got.rates.get(3).expect("there").classes[0].mean_us, None, "an empty interval has no mean");
         assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
     }
 
@@ -153,7 +153,7 @@ And there it is! In just 200ms we see it.
         let csv = b"time_s,r_s,kr_s,us_r,w_s,kw_s,us_w\n153.7,10,1280,4082,13240,1993760,22143\n153.8,20,2560,136888,4150,2171420,82941\n";
         assert_eq!(recognise(csv), Some(Kind::RateTable));
         let got = parse_bytes(Kind::RateTable, Path::new("t"), csv, ImportOptions::default()).expect("imports");
-        assert_eq!(got.rates[1].classes[0].mean_us, Some(136_888.0));
-        assert_eq!(got.rates[0].from_ns, 153_600_000_000);
+        assert_eq!(got.rates.get(1).expect("there").classes[0].mean_us, Some(136_888.0));
+        assert_eq!(got.rates.get(0).expect("there").from_ns, 153_600_000_000);
     }
 }

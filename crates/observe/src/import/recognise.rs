@@ -1,6 +1,6 @@
 //! Which tool wrote this? Told from the content alone.
 
-use super::text::{Lines, words};
+use super::text::{Lines, without_colours, words};
 
 /// A format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -63,6 +63,7 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
     if super::blktrace::has_magic(head) {
         return Some(Kind::Blktrace);
     }
+    let head = &*without_colours(head);
     for line in Lines::new(head) {
         if let Some(kind) = of_line(line.bytes) {
             return Some(kind);

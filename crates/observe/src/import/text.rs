@@ -1,5 +1,7 @@
 //! Lines and numbers as other tools print them.
 
+use std::borrow::Cow;
+
 /// Lines of a text with their numbers from 1; line ends are `\n` or `\r\n`.
 #[derive(Debug, Clone)]
 pub struct Lines<'a> {
@@ -41,6 +43,27 @@ pub struct Line<'a> {
     pub bytes: &'a [u8],
     /// Whether the line end is there; a log that was cut lacks the last one.
     pub complete: bool,
+}
+
+/// The text without the sequences that colour it on a terminal (`iostat` with `S_COLORS=always`).
+pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
+    const ESCAPE: u8 = 0x1b;
+    if !bytes.contains(&ESCAPE) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.iter().position(|b| *b == ESCAPE) {
+        out.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix(b"[") {
+            // Parameters, then a letter; anything else is no such sequence and stays.
+            let length = after.iter().take_while(|b| b.is_ascii_digit() || **b == b';').count();
+            rest = if after.get(length) == Some(&b'm') { &after[length + 1..] } else { rest };
+        }
+    }
+    out.extend_from_slice(rest);
+    Cow::Owned(out)
 }
 
 /// Words between blanks and tabs.
@@ -138,6 +161,13 @@ mod tests {
         for bad in [&b""[..], b"-", b".", b"1.2.3", b"nan", b"inf", b"1e5", b"0x1", b"12abc"] {
             assert_eq!(number(bad), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn colours_are_no_text() {
+        assert_eq!(&*without_colours(b"\x1b[32;22msda \x1b[0m\x1b[1m 0.5\n"), b"sda  0.5\n");
+        assert_eq!(&*without_colours(b"\x1b[2Kx\x1b"), b"[2Kx");
+        assert!(matches!(without_colours(b"plain"), Cow::Borrowed(_)));
     }
 
     #[test]

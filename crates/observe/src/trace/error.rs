@@ -41,6 +41,9 @@ pub enum TraceError {
         /// Why it will not do.
         why: String,
     },
+    /// More devices than the table of traced ones has room for where this one belongs.
+    #[error("no room for device {0} in the list of traced devices; trace fewer, or all of them (no -d)")]
+    TooManyDevices(iolens_core::model::DevId),
     /// A filter was asked for that was not there at the start.
     #[error("the tracer was started for all devices; start it with a list of devices to change that list")]
     NotFiltered,

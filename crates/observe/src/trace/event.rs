@@ -127,6 +127,16 @@ pub(crate) struct LossValue {
 }
 const _: () = assert!(size_of::<LossValue>() == 48);
 
+/// Devices of one set of the table of traced devices.
+pub(crate) const DEVICE_WAYS: usize = 8;
+/// What a device number is multiplied by.
+pub(crate) const DEVICE_HASH: u32 = 0x9E37_79B1;
+/// How far the product is shifted to give the number of its set.
+pub(crate) const DEVICE_SHIFT: u32 = 22;
+
+/// `struct device_set`: device numbers, 0 for none.
+pub(crate) type DeviceSet = [u32; DEVICE_WAYS];
+
 /// Slots of one set (`WAYS`).
 pub(crate) const WAYS: usize = 4;
 

@@ -10,6 +10,7 @@ mod capabilities;
 mod error;
 mod event;
 mod files;
+mod filter;
 mod load;
 mod loss;
 mod order;

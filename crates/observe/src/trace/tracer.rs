@@ -1,22 +1,25 @@
 //! [`Tracer`]: attach, poll, finish.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
+    time::Duration,
 };
 
 use aya::{
     Ebpf,
-    maps::{Array, HashMap, MapData, PerCpuHashMap},
+    maps::{Array, MapData, PerCpuHashMap},
     sys::Stats,
 };
 use iolens_core::model::{DevId, Io, LossReason, Lost};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
     error::{TraceError, refused},
     event::{IoEvent, Slot, SlotSet},
+    filter::DeviceFilter,
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
     order::ReorderBuffer,
@@ -124,7 +127,7 @@ pub struct Tracer {
     buffer: ReorderBuffer<IoEvent>,
     losses: LossReader,
     attached: HashSet<&'static str>,
-    filter: Option<HashSet<DevId>>,
+    filter: Option<DeviceFilter>,
     start_monotonic_ns: i64,
     attached_ns: u64,
     _stats: Option<OwnedFd>,
@@ -150,12 +153,21 @@ impl Tracer {
         };
         let mut bpf = load::load(config, features)?;
         release_memory();
-        let ring = ring_of(&mut bpf, options.ring_bytes)?;
+        let ring = Ring::new(ring_fd(&bpf)?, options.ring_bytes).map_err(|e| refused("map its ring", &e))?;
         let losses = LossReader::new(
             Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?,
             Array::try_from(take_map(&mut bpf, ".data")?).map_err(|e| refused("open its map .data", &e))?,
             PerCpuHashMap::try_from(take_map(&mut bpf, "losses")?).map_err(|e| refused("open its map losses", &e))?,
         );
+        let filter = match &options.devices {
+            None => None,
+            Some(devices) => {
+                let map = Array::try_from(take_map(&mut bpf, "devices")?);
+                let mut filter = DeviceFilter::new(map.map_err(|e| refused("open its map devices", &e))?);
+                filter.set(devices)?;
+                Some(filter)
+            }
+        };
         let stats = if options.measure_cost {
             Some(aya::sys::enable_stats(Stats::RunTime).map_err(|e| refused("switch on run-time statistics", &e))?)
         } else {
@@ -168,14 +180,11 @@ impl Tracer {
             buffer: ReorderBuffer::new(),
             losses,
             attached: HashSet::new(),
-            filter: options.devices.as_ref().map(|_| HashSet::new()),
+            filter,
             start_monotonic_ns: options.start_monotonic_ns,
             attached_ns: 0,
             _stats: stats,
         };
-        if let Some(devices) = &options.devices {
-            tracer.set_devices(devices)?;
-        }
         tracer.attach(load::request_probes(features))?;
         if options.bio_based {
             tracer.attach_bio_based()?;
@@ -213,21 +222,9 @@ impl Tracer {
     /// Replaces the list of devices that are traced. What is in flight on a newly listed one is censored.
     ///
     /// # Errors
-    /// [`TraceError::NotFiltered`] if the tracer was started for all devices.
+    /// [`TraceError::NotFiltered`] if the tracer was started for all devices; [`TraceError::TooManyDevices`].
     pub fn set_devices(&mut self, devices: &[DevId]) -> Result<(), TraceError> {
-        let Some(filter) = &mut self.filter else { return Err(TraceError::NotFiltered) };
-        let map = self.bpf.map_mut("devices").ok_or_else(|| missing_map("devices"))?;
-        let mut map: HashMap<&mut MapData, u32, u8> =
-            HashMap::try_from(map).map_err(|e| refused("open its map devices", &e))?;
-        let wanted: HashSet<DevId> = devices.iter().copied().collect();
-        for gone in filter.difference(&wanted) {
-            map.remove(&(gone.0 as u32)).map_err(|e| refused(format!("stop tracing {gone}"), &e))?;
-        }
-        for new in wanted.difference(filter) {
-            map.insert(new.0 as u32, 1, 0).map_err(|e| refused(format!("trace {new}"), &e))?;
-        }
-        *filter = wanted;
-        Ok(())
+        self.filter.as_mut().ok_or(TraceError::NotFiltered)?.set(devices)
     }
 
     /// Takes what the kernel has ready. Appends to `out` the I/Os that are certain to be next in order of completion,
@@ -247,6 +244,21 @@ impl Tracer {
             late: self.buffer.late(),
             complete_to_ns: self.buffer.watermark() as i64 - self.start_monotonic_ns,
         })
+    }
+
+    /// Sleeps until there is an event to take, at most `timeout`; true if there is one. For idle times: a reader that
+    /// always waits so is woken for every event of a moderate load.
+    ///
+    /// # Errors
+    /// If the ring cannot be waited for.
+    pub fn wait_for_event(&self, timeout: Duration) -> Result<bool, TraceError> {
+        let ring = ring_fd(&self.bpf)?;
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&ring, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(refused("wait for its ring", &e)),
+        }
     }
 
     fn drain(&mut self) -> Drained {
@@ -281,7 +293,7 @@ impl Tracer {
             if d.complete && now_ns() > end + SLACK_NS {
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_micros(50));
+            std::thread::sleep(Duration::from_micros(50));
         }
         self.release(u64::MAX, out);
         self.losses.read(self.start_monotonic_ns, lost)?;
@@ -295,7 +307,7 @@ impl Tracer {
     fn left_over(&self, end: u64, lost: &mut Vec<Lost>) -> Result<u64, TraceError> {
         let map = self.bpf.map("slots").ok_or_else(|| missing_map("slots"))?;
         let slots: Array<&MapData, SlotSet> = Array::try_from(map).map_err(|e| refused("open its map slots", &e))?;
-        let mut by_device: std::collections::HashMap<DevId, Vec<Slot>> = std::collections::HashMap::new();
+        let mut by_device: HashMap<DevId, Vec<Slot>> = HashMap::new();
         for set in slots.iter() {
             let set = set.map_err(|e| refused("read its map slots", &e))?;
             for slot in set.slots {
@@ -367,11 +379,11 @@ pub(super) fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Tra
     bpf.take_map(name).ok_or_else(|| missing_map(name))
 }
 
-fn ring_of(bpf: &mut Ebpf, bytes: u32) -> Result<Ring<IoEvent>, TraceError> {
-    let aya::maps::Map::RingBuf(map) = bpf.map("events").ok_or_else(|| missing_map("events"))? else {
-        return Err(missing_map("events"));
-    };
-    Ring::new(map.fd().as_fd(), bytes).map_err(|e| refused("map its ring", &e))
+fn ring_fd(bpf: &Ebpf) -> Result<BorrowedFd<'_>, TraceError> {
+    match bpf.map("events") {
+        Some(aya::maps::Map::RingBuf(map)) => Ok(map.fd().as_fd()),
+        _ => Err(missing_map("events")),
+    }
 }
 
 /// Requests in flight on a disk, as the kernel counts them; `None` if it does not say.

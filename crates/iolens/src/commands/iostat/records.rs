@@ -1,7 +1,7 @@
 //! NDJSON and CSV: the list as records of what is known, with the proper arithmetic in place of the reference's.
 
 use super::list::{Entry, Kind};
-use super::rows::{Filter, in_order, shown};
+use super::rows::{Filter, Sums, in_order, shown};
 use super::run::Taken;
 use crate::cli::iostat::Format;
 use crate::present::iostat::records::{csv_cpu, csv_device, ndjson_cpu, ndjson_device};
@@ -47,7 +47,12 @@ pub fn report(
     if !devices {
         return;
     }
-    for placed in in_order(taken.list).filter(|p| shown(p, at.slot, filter)) {
+    let mut sums = Sums::new(taken.exact);
+    for placed in in_order(taken.list) {
+        let found = sums.of(&placed);
+        if !shown(&placed, at.slot, filter) {
+            continue;
+        }
         let mut rates = delta(placed.entry, at, taken.root).rates();
         if placed.entry.kind == Kind::Group {
             rates.util_percent = rates.util_percent.filter(|_| placed.members > 0).map(|u| u / placed.members as f64);
@@ -55,8 +60,8 @@ pub fn report(
         let name = placed.entry.name.strip_prefix(b" ").unwrap_or(&placed.entry.name);
         let name: Vec<u8> = name.iter().map(|b| if *b == b'!' { b'/' } else { *b }).collect();
         match format {
-            Format::Csv => csv_device(out, &time, &name, &rates),
-            _ => ndjson_device(out, &time, &name, &rates),
+            Format::Csv => csv_device(out, &time, &name, &rates, (taken.fields, found.as_ref())),
+            _ => ndjson_device(out, &time, &name, &rates, (taken.fields, found.as_ref())),
         }
     }
 }

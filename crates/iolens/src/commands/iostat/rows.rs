@@ -1,7 +1,9 @@
 //! From the list to the rows of a report: groups are summed, filters applied, names chosen.
 
+use super::exact::{Exact, is_disk};
 use super::list::{DeviceList, Entry, Kind};
 use crate::present::iostat::Row;
+use iolens_core::analysis::exact::DeviceExact;
 use iolens_core::analysis::rates::iostat::{add_to_group, idle, restarted, unused, values};
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{MAPPER_DIR, PersistentNames, Root, device_mapper_major, mapper_name};
@@ -125,9 +127,15 @@ pub fn rows<'a>(
     filter: Filter,
     names: &mut Names,
     root: &Root,
+    exact: &Exact,
 ) -> (Vec<Row<'a>>, Option<Errno>) {
     let mut rows = Vec::new();
-    for placed in in_order(list).filter(|p| shown(p, slot, filter)) {
+    let mut sums = Sums::new(exact);
+    for placed in in_order(list) {
+        let exact = sums.of(&placed);
+        if !shown(&placed, slot, filter) {
+            continue;
+        }
         let Placed { entry, members, .. } = placed;
         let name = match names.of(root, entry) {
             Ok(name) => name,
@@ -138,9 +146,45 @@ pub fn rows<'a>(
         if restarted(before, now) {
             before = &nothing;
         }
-        rows.push(Row { name, values: values(before, now, interval_cs), members });
+        rows.push(Row { name, values: values(before, now, interval_cs), members, exact });
     }
     (rows, None)
+}
+
+/// Single I/Os of the rows, in the order of [`in_order`]: a group's are its members', if all of them are known.
+#[derive(Debug)]
+pub struct Sums<'a> {
+    exact: &'a Exact,
+    group: Option<DeviceExact>,
+    members: usize,
+}
+
+impl<'a> Sums<'a> {
+    /// Nothing summed yet.
+    pub fn new(exact: &'a Exact) -> Sums<'a> {
+        Sums { exact, group: None, members: 0 }
+    }
+
+    /// What is known of the next row.
+    pub fn of(&mut self, placed: &Placed<'_>) -> Option<DeviceExact> {
+        if placed.entry.kind == Kind::Group {
+            self.members = 0;
+            return self.group.take();
+        }
+        let found = is_disk(placed.entry.kind).then(|| self.exact.of(placed.entry.number)).flatten();
+        if placed.grouped {
+            self.members += 1;
+            self.group = match (self.group.take(), &found) {
+                (None, Some(first)) if self.members == 1 => Some(first.clone()),
+                (Some(mut sum), Some(one)) => {
+                    sum.add(one);
+                    Some(sum)
+                }
+                _ => None,
+            };
+        }
+        found
+    }
 }
 
 /// What is said when `/dev/mapper` cannot be listed.

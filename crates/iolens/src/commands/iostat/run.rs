@@ -1,21 +1,21 @@
 //! The loop: sample, report, wait.
 
+use super::exact::{self, Exact, POLL, Watch};
 use super::list::DeviceList;
 use super::reader::{Reader, Selection};
 use super::rows::{Filter, Names, mapper_error, rows, sum_groups};
+use super::style::style;
 use super::words::Setup;
 use super::{Failure, output, reason, records};
-use crate::cli::iostat::{Format, Options, Plan, Stamp, Step, Unit};
-use crate::present::iostat::color::Colors;
+use crate::cli::iostat::{Format, Options, Plan, Stamp, Step};
 use crate::present::iostat::records::{csv_cpu_heading, csv_device_heading};
-use crate::present::iostat::{Banner, Report, SizeUnit, Style, json, plain};
+use crate::present::iostat::{Banner, Report, Style, exact as columns, json, plain};
 use iolens_core::analysis::rates::iostat::{cpu_percent, interval_cs};
 use iolens_core::model::CpuCounters;
 use iolens_observe::counters::{
     LocalTime, Locale, Pace, Root, SystemFiles, Wake, monotonic_ns, process, processors, system_names, unix_time_s,
 };
 use rustix::io::Errno;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +27,10 @@ pub struct Taken<'a> {
     pub root: &'a Root,
     /// The list with its counters.
     pub list: &'a DeviceList,
+    /// What single I/Os tell, and the fields of it that are asked for.
+    pub exact: &'a Exact,
+    /// See `exact`.
+    pub fields: &'a [columns::Field],
 }
 
 /// One instant of the machine as a whole.
@@ -53,6 +57,9 @@ pub struct Run {
     selection: Selection,
     reader: Reader,
     system: SystemFiles,
+    /// Single I/Os, if they are asked for and to be had, and what they tell of the last interval.
+    watch: Option<Box<Watch>>,
+    exact: Exact,
     root: Root,
     samples: std::vec::IntoIter<PathBuf>,
     count: Option<u64>,
@@ -104,6 +111,8 @@ impl Run {
             selection: setup.selection,
             reader: setup.reader,
             system: SystemFiles::new(&root),
+            watch: None,
+            exact: Exact::default(),
             samples: samples.into_iter(),
             count: setup.count,
             fractional,
@@ -125,9 +134,10 @@ impl Run {
                     // Without a handler the signal ends the program at once; nothing else depends on it.
                     let _ = signal_hook::flag::register(signal, Arc::clone(&run.stop));
                 }
+                run.watch = exact::watch(&run.options, false, true);
                 run.pace = Some(Pace::new(interval));
             }
-            _ => {}
+            _ => run.watch = exact::watch(&run.options, run.root.is_recorded(), false),
         }
         run.samples.next();
         Ok(run)
@@ -152,7 +162,10 @@ impl Run {
                 }
             }
             Format::Json => json::banner(&mut self.out, &banner),
-            Format::Csv if self.devices => csv_device_heading(&mut self.out),
+            Format::Csv if self.devices => {
+                let more = columns::fields(self.options.exact, self.options.percentiles);
+                csv_device_heading(&mut self.out, &more);
+            }
             Format::Csv => csv_cpu_heading(&mut self.out),
             Format::Ndjson => {}
         }
@@ -237,6 +250,10 @@ impl Run {
             self.reader.read(&mut self.list, &self.selection, slot, sample);
             sum_groups(&mut self.list, slot, sample, self.filter.unfiltered);
         }
+        if let (Some(watch), Some(pace)) = (&mut self.watch, &self.pace) {
+            let at_ns = self.instants[slot].monotonic_ns;
+            self.exact = watch.close(at_ns, pace.period(), &self.list, slot);
+        }
         Ok(())
     }
 
@@ -262,7 +279,7 @@ impl Run {
         let stamp = self.stamp();
         let mut error = None;
         let rows = self.devices.then(|| {
-            let (rows, e) = rows(&self.list, slot, itv, self.filter, &mut self.names, &self.root);
+            let (rows, e) = rows(&self.list, slot, itv, self.filter, &mut self.names, &self.root, &self.exact);
             error = e;
             rows
         });
@@ -300,7 +317,8 @@ impl Run {
         let measured = self.instants[slot].monotonic_ns - self.instants[1 - slot].monotonic_ns;
         let span_ns = if live { measured } else { (itv * 1e7) as i64 };
         let at = records::Interval { sample, slot, span_ns, unix_ns };
-        let taken = Taken { root: &self.root, list: &self.list };
+        let fields = columns::fields(self.options.exact, self.options.percentiles);
+        let taken = Taken { root: &self.root, list: &self.list, exact: &self.exact, fields: &fields };
         records::report(&mut self.out, self.options.format, &taken, at, self.filter, cpu.as_ref(), self.devices);
     }
 
@@ -346,6 +364,13 @@ impl Run {
         }
         let Some(pace) = &mut self.pace else { return false };
         while !self.stop.load(Ordering::Relaxed) {
+            if let Some(watch) = &mut self.watch
+                && pace.next_ns() - monotonic_ns() > 2 * POLL.as_nanos() as i64
+            {
+                std::thread::sleep(POLL);
+                watch.poll();
+                continue;
+            }
             if let Wake::Due { .. } = pace.wait() {
                 return !self.stop.load(Ordering::Relaxed);
             }
@@ -372,33 +397,5 @@ impl Run {
             _ => self.separate(),
         }
         output::write(&self.out);
-    }
-}
-
-fn style(o: &Options, locale: &Locale) -> Style {
-    let unit = match o.unit {
-        Some(Unit::Kilo) => SizeUnit::Kilo,
-        Some(Unit::Mega) => SizeUnit::Mega,
-        Some(Unit::Giga) => SizeUnit::Giga,
-        None if std::env::var_os("POSIXLY_CORRECT").is_some() => SizeUnit::Blocks,
-        None => SizeUnit::Kilo,
-    };
-    let env = |name| std::env::var_os(name);
-    let (colors, sgr) = (env("S_COLORS"), env("S_COLORS_SGR"));
-    let terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
-    Style {
-        extended: o.extended,
-        short: o.short,
-        pretty: o.pretty,
-        human: o.human,
-        compact: o.compact,
-        decimals: o.decimals,
-        unit,
-        decimal_point: locale.decimal_point(),
-        colors: Colors::from_environment(
-            colors.as_ref().map(|c| c.as_bytes()),
-            sgr.as_ref().map(|c| c.as_bytes()),
-            terminal,
-        ),
     }
 }

@@ -77,7 +77,9 @@ pub fn resolve(plan: &Plan, root: &Root) -> Result<Setup, Ending> {
         count: None,
     };
     // Names may be asked for by number later; what is listed is looked up once, now.
-    r.selection.numbers = plan.options.mapper_names || plan.steps.iter().any(|s| matches!(s, Step::PersistentNames(_)));
+    let o = &plan.options;
+    let by_number = o.mapper_names || o.exact || o.percentiles;
+    r.selection.numbers = by_number || plan.steps.iter().any(|s| matches!(s, Step::PersistentNames(_)));
     for step in &plan.steps {
         r.step(step)?;
     }

@@ -33,6 +33,8 @@ pub fn recorded<T: Send>(
         keep_bytes: Some(KEEP_BYTES),
         feed: FeedOptions::new(SourceChoice::Auto),
         words: vec![format!("iolens lab: {label}")],
+        patience_ns: SessionOptions::SHORT_PATIENCE_NS,
+        until_ns: None,
     };
     let mut session = Session::start(options, topology)?;
     session.mark("phase", &format!("begin: {label}"));

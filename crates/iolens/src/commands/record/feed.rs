@@ -185,6 +185,24 @@ impl Feed {
         }
     }
 
+    /// For a source that had nothing the last time: where the kernel tells of the next event, sleeps until then, at
+    /// most until `seldom_ns` of the monotonic clock, and is true if there was one. Elsewhere sleeps until `often_ns`.
+    ///
+    /// # Errors
+    /// The ring cannot be waited for.
+    pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<bool> {
+        match &self.kind {
+            Kind::Events { tracer, .. } if self.files.is_none() => {
+                let left_ns = u64::try_from(seldom_ns - monotonic_ns()).unwrap_or(0);
+                Ok(tracer.wait_for_event(Duration::from_nanos(left_ns))?)
+            }
+            _ => {
+                self.wait(often_ns);
+                Ok(false)
+            }
+        }
+    }
+
     /// Deadlines that were skipped because this process did not run; counters only.
     pub fn missed_samples(&self) -> u64 {
         match &self.kind {

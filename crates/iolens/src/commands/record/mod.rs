@@ -26,6 +26,7 @@ use crate::present::record_text;
 
 pub use feed::{Feed, FeedOptions};
 pub use progress::ProgressLine;
+pub use seeker::Seeker;
 pub use session::{Outcome, Progress, Session, SessionOptions, Taken};
 
 use child::RecordedChild;
@@ -50,6 +51,12 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
             files: plan.wants_files().then(|| files_filter(&plan)),
         },
         words: std::env::args().collect(),
+        patience_ns: if plan.command.is_empty() {
+            SessionOptions::PATIENCE_NS
+        } else {
+            SessionOptions::SHORT_PATIENCE_NS
+        },
+        until_ns: plan.for_ns,
     };
     if let Some(dir) = &plan.counters_raw {
         return record_raw(dir, &plan, &signals);

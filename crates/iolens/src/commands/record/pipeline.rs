@@ -19,8 +19,9 @@ use super::seeker::Seeker;
 const MAX_WAITING_IOS: usize = 256 * 1024;
 /// Batches that may wait. Far more than [`MAX_WAITING_IOS`] needs, so that the count of I/Os is the limit that bites.
 const MAX_WAITING_BATCHES: usize = 4096;
-/// The writer's clock must be fed at least this often, so that its log is never older.
-const TICK: Duration = Duration::from_millis(100);
+/// Every message is in the log when the next one is waited for; without any, the writer's clock is fed this often, so
+/// that its syncs are not later than that. Rarely, since each time costs an idle machine a wake-up.
+const TICK: Duration = Duration::from_millis(500);
 
 enum Message {
     Ios(Vec<Io>),

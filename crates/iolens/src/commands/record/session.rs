@@ -34,6 +34,17 @@ pub struct SessionOptions {
     pub feed: FeedOptions,
     /// The command line, for people.
     pub words: Vec<String>,
+    /// While there is no I/O, [`Session::run`] asks whether to stop this often, in nanoseconds.
+    pub patience_ns: i64,
+    /// It asks at this time for certain, in nanoseconds since the recording's start.
+    pub until_ns: Option<i64>,
+}
+
+impl SessionOptions {
+    /// A [`SessionOptions::patience_ns`] at which nobody feels waiting and an idle machine is hardly woken.
+    pub const PATIENCE_NS: i64 = 200_000_000;
+    /// The same where a program's end is waited for.
+    pub const SHORT_PATIENCE_NS: i64 = 50_000_000;
 }
 
 /// How a recording is going.
@@ -143,7 +154,8 @@ impl Session {
         self.feed.limits()
     }
 
-    /// Records until `stop` says so. It is asked after every look at the source, some 20 to 100 times a second.
+    /// Records until `stop` says so. It is asked after every look at the source: some 100 times a second while there is
+    /// I/O, see [`SessionOptions::patience_ns`] for idle times.
     ///
     /// # Errors
     /// The source failed or the writer ended.
@@ -165,9 +177,25 @@ impl Session {
             if stop(&self.progress) || self.feed.writer_gone() {
                 return Ok(());
             }
-            let wait_ns = if idle { idle_wait_ns(&self.options.feed) } else { self.options.feed.poll_ns };
-            self.feed.wait(self.start_ns + now_ns + wait_ns);
+            self.rest(now_ns, idle)?;
         }
+    }
+
+    /// Waits for the next look at the source. After an idle one the kernel tells when there is something; what follows
+    /// the first I/O is then given as long to gather as it takes to fill the ring.
+    fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
+        let until = |ns: i64| self.start_ns + now_ns + ns;
+        if !idle {
+            self.feed.wait(until(self.options.feed.poll_ns));
+            return Ok(());
+        }
+        let asked_ns = self.options.until_ns.map_or(i64::MAX, |end_ns| (end_ns - now_ns).max(0));
+        let seldom = until(self.options.patience_ns.min(asked_ns));
+        let gathered = until(idle_wait_ns(&self.options.feed));
+        if self.feed.wait_idle(seldom, gathered)? {
+            self.feed.wait(monotonic_ns() + gathered - until(0));
+        }
+        Ok(())
     }
 
     /// Empties the source once; true if it had nothing.
@@ -225,7 +253,7 @@ impl Session {
         let mut taken = Taken::default();
         self.feed.sample_counters_beside_events(&mut taken);
         self.deliver(taken);
-        if self.topology.refresh().unwrap_or(false) {
+        if self.topology.refresh_if_changed().unwrap_or(false) {
             self.devices_changed(now_ns)?;
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 mod session;
 mod start;
+mod suspend;
 
 use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -50,7 +50,8 @@ pub fn run(plan: &ThrottlePlan) -> Result<u8> {
     }
     let create = |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
     let log = plan.log.as_ref().map(create).transpose()?;
-    let started = start::start(plan)?;
+    let stacks: Vec<_> = meter.signals().iter().map(|s| s.stack()).collect();
+    let started = start::start(plan, &stacks)?;
     Session::new(plan, controller, meter, log, started)?.run()
 }
 
@@ -70,7 +71,7 @@ fn limits(plan: &ThrottlePlan) -> Limits {
 /// # Errors
 /// None.
 pub fn guard() -> Result<u8> {
-    keep_watch(BufReader::new(std::io::stdin()));
+    keep_watch(std::io::stdin());
     Ok(0)
 }
 

@@ -10,12 +10,13 @@ use anyhow::Result;
 use iolens_observe::terminal;
 use iolens_observe::topology::wall_clock_ns;
 use rustix::process::{Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::start::Started;
+use super::suspend;
 use crate::cli::ThrottlePlan;
-use crate::control::{Controller, Meter, Observed};
+use crate::control::{Controller, FileId, Guardian, Meter, Observed};
 use crate::present::throttle_text::{self, Share, Step, Summary};
 
 /// How often to look whether the command has ended or a signal has come.
@@ -43,6 +44,8 @@ pub struct Session {
     holding: Share,
     free: Share,
     noted: Instant,
+    told: Instant,
+    next: Instant,
     random: u64,
 }
 
@@ -63,7 +66,7 @@ impl Session {
             controller,
             meter,
             started,
-            signals: Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?,
+            signals: Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT])?,
             interval: Duration::from_nanos(plan.interval_ns.unsigned_abs()).max(Duration::from_millis(50)),
             log,
             status: !plan.quiet && std::io::stderr().is_terminal(),
@@ -73,6 +76,8 @@ impl Session {
             holding: Share::default(),
             free: Share::default(),
             noted: now,
+            told: now,
+            next: now,
             random: std::process::id().into(),
         })
     }
@@ -106,29 +111,59 @@ impl Session {
 
     fn watch(&mut self) -> Result<ExitStatus> {
         self.note();
-        let mut next = Instant::now() + self.interval;
+        self.next = Instant::now() + self.interval;
         loop {
             if let Some(status) = self.started.child.try_wait()? {
                 return Ok(status);
             }
-            self.forward_signals();
-            if Instant::now() >= next {
+            self.forward_signals()?;
+            if suspend::was_stopped(&self.started) {
+                self.sleep_with_it()?;
+            }
+            if self.told.elapsed() >= Guardian::BEAT {
+                self.started.guardian.beat();
+                self.told = Instant::now();
+            }
+            if let Some(trickle) = &self.started.trickle {
+                self.started.duty.set_waits(trickle.is_behind());
+            }
+            if Instant::now() >= self.next {
                 self.step()?;
-                next = (next + self.interval).max(Instant::now() + self.interval / 2);
+                self.next = (self.next + self.interval).max(Instant::now() + self.interval / 2);
             }
             if self.noted.elapsed() >= NOTE {
                 self.note();
             }
-            std::thread::sleep(self.tick().min(next.saturating_duration_since(Instant::now())));
+            std::thread::sleep(self.tick().min(self.next.saturating_duration_since(Instant::now())));
         }
     }
 
-    /// Tells the events by what the command is known.
+    /// Looks at the command's processes and files: by them the events know its I/O, and they are written back for it.
     fn note(&mut self) {
         self.noted = Instant::now();
+        let own = self.started.background.look(self.started.duty.actuator());
         if let Some(events) = self.meter.events().filter(|e| e.attributed()) {
-            events.set_own(self.started.background.look(self.started.duty.actuator()));
+            events.set_own(own);
         }
+        if let Some(trickle) = &self.started.trickle {
+            let ours = |id: &FileId| self.started.file_systems.contains(&id.0);
+            let open = self.started.background.open_files().iter().filter(|(id, _)| ours(id));
+            trickle.set_files(open.map(|(id, path)| (*id, path.clone())).collect());
+        }
+    }
+
+    /// The user has stopped the command: nothing is measured or decided until it goes on.
+    fn sleep_with_it(&mut self) -> Result<()> {
+        self.clear_status();
+        suspend::sleep_with_it(&mut self.started)?;
+        // Those that made us stop and go on are dealt with; whatever else came is passed on.
+        let came: Vec<_> = self.signals.pending().filter(|s| ![SIGTSTP, SIGCONT].contains(s)).collect();
+        came.into_iter().for_each(|s| self.forward(s));
+        // What happened meanwhile is nobody's doing.
+        self.meter.measure();
+        self.next = Instant::now() + self.interval;
+        self.note();
+        Ok(())
     }
 
     fn tick(&mut self) -> Duration {
@@ -142,16 +177,30 @@ impl Session {
         Duration::from_nanos(LOOK_NS / 2 + self.random % LOOK_NS)
     }
 
-    /// Passes signals on; one that asks for the end lets the command run, so that it can obey.
-    fn forward_signals(&mut self) {
-        for signal in self.signals.pending() {
-            if signal != SIGUSR1 && signal != SIGUSR2 {
-                self.started.duty.set(1.0);
+    fn forward_signals(&mut self) -> Result<()> {
+        for signal in self.signals.pending().collect::<Vec<_>>() {
+            match signal {
+                SIGTSTP => {
+                    suspend::stop_command(&self.started);
+                    if self.started.duty.actuator().needs_session() {
+                        self.sleep_with_it()?;
+                    }
+                }
+                SIGCONT => suspend::wake(&mut self.started),
+                other => self.forward(other),
             }
-            if let Some(signal) = Signal::from_named_raw(signal) {
-                // It may have ended this very moment: then nobody needs the signal.
-                let _ = kill_process_group(self.started.leader, signal);
-            }
+        }
+        Ok(())
+    }
+
+    /// Passes a signal on; one that asks for the end lets the command run, so that it can obey.
+    fn forward(&self, signal: i32) {
+        if signal != SIGUSR1 && signal != SIGUSR2 {
+            self.started.duty.set(1.0);
+        }
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            // It may have ended this very moment: then nobody needs the signal.
+            let _ = kill_process_group(self.started.leader, signal);
         }
     }
 
@@ -182,6 +231,9 @@ impl Session {
         };
         let duty = self.controller.decide(&observed);
         self.started.duty.set(duty.share);
+        if let Some(trickle) = &self.started.trickle {
+            trickle.set_share((duty.share < 1.0).then_some(duty.share));
+        }
         let share = if before < 1.0 { &mut self.holding } else { &mut self.free };
         add(share, busy_percent, foreground_percent);
         if let Some(window) = seen {

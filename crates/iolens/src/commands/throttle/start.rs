@@ -1,15 +1,18 @@
 //! Starting the command: its control groups, the guardian, the terminal.
 
+use std::collections::HashSet;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use anyhow::{Context as _, Result, bail};
+use iolens_core::model::DevId;
 use iolens_observe::terminal;
+use iolens_observe::topology::{Layer, MountPath};
 use rustix::process::Pid;
 
 use crate::cli::{ActuatorChoice, ThrottlePlan};
-use crate::control::{Actuator, Background, DutyCycle, Group, Guardian, Hierarchy};
+use crate::control::{Actuator, Background, DutyCycle, Group, Guardian, Hierarchy, Rates, Trickle, file_id};
 
 /// A command that runs, and all that belongs to it. Fields are dropped in this order: first it is released.
 pub struct Started {
@@ -19,6 +22,10 @@ pub struct Started {
     pub guardian: Guardian,
     /// Knows its processes and files.
     pub background: Background,
+    /// Writes its files back at its share, where the actuator does not hold what the kernel writes back.
+    pub trickle: Option<Trickle>,
+    /// Device numbers of the file systems on the disks that are spared: files elsewhere are in nobody's way.
+    pub file_systems: HashSet<i32>,
     /// The command.
     pub child: Child,
     /// Its process group.
@@ -33,10 +40,12 @@ pub struct Started {
 ///
 /// # Errors
 /// No way to hold it, or no guardian: without one nothing may be held.
-pub fn start(plan: &ThrottlePlan) -> Result<Started> {
-    let actuator = choose(plan.actuator)?;
+pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
+    let disks: Vec<DevId> = stacks.iter().flat_map(|s| &s.disks).map(|d| d.id).collect();
+    let actuator = choose(plan.actuator, &disks)?;
     // Where version 1 has the block controller, the I/O's control group is of that hierarchy.
-    let blkio = Group::new(Hierarchy::V1Blkio).ok();
+    let has_it = actuator.group().is_some_and(|g| g.hierarchy() == Hierarchy::V1Blkio);
+    let blkio = if has_it { None } else { Group::new(Hierarchy::V1Blkio).ok() };
     let mut guardian =
         Guardian::start().context("the guardian, which resumes the command if iolens dies, cannot be started")?;
     let groups: Vec<PathBuf> = actuator.group().into_iter().chain(&blkio).map(|g| g.dir().to_owned()).collect();
@@ -57,10 +66,13 @@ pub fn start(plan: &ThrottlePlan) -> Result<Started> {
     let terminal_of = if own_terminal { terminal::hand_over(std::io::stdin(), leader) } else { None };
     let ids = actuator.group().into_iter().chain(&blkio).filter_map(Group::id);
     let background = Background::new(leader, ids);
+    let trickle = (!actuator.holds_writeback()).then(Trickle::start);
     Ok(Started {
         duty: DutyCycle::start(actuator, leader),
         guardian,
         background,
+        trickle,
+        file_systems: stacks.iter().flat_map(|s| file_systems(s)).collect(),
         child,
         leader,
         terminal_of,
@@ -68,10 +80,28 @@ pub fn start(plan: &ThrottlePlan) -> Result<Started> {
     })
 }
 
-fn choose(choice: ActuatorChoice) -> Result<Actuator> {
+/// `st_dev` of the files that lie on these disks: that of the mount, and of what is stacked under it.
+fn file_systems(stack: &MountPath) -> HashSet<i32> {
+    fn add(layers: &[Layer], into: &mut HashSet<i32>) {
+        for layer in layers {
+            into.extend(layer.id.map(|id| id.0));
+            add(&layer.below, into);
+        }
+    }
+    let own = std::fs::metadata(&stack.path).ok().and_then(|m| file_id(&m)).map(|id| id.0);
+    let mut all: HashSet<i32> = own.into_iter().chain(stack.mount.as_ref().map(|m| m.dev.0)).collect();
+    add(&stack.layers, &mut all);
+    all
+}
+
+fn choose(choice: ActuatorChoice, disks: &[DevId]) -> Result<Actuator> {
     match choice {
-        ActuatorChoice::Auto => Ok(Actuator::best().0),
+        ActuatorChoice::Auto => Ok(Actuator::best(disks).0),
         ActuatorChoice::Signals => Ok(Actuator::Signals),
+        ActuatorChoice::IoMax => match Rates::new(disks) {
+            Ok(rates) => Ok(Actuator::Rates(rates)),
+            Err(why) => bail!("no limit of rates: {}; --actuator signals needs nothing", why.join("; ")),
+        },
         ActuatorChoice::Freezer => match Actuator::freezer() {
             Ok(a) => Ok(a),
             Err(why) => bail!("no freezer: {}; --actuator signals needs nothing", why.join("; ")),

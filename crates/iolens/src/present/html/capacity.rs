@@ -33,7 +33,8 @@ impl CapacityBlock {
     }
 }
 
-fn summary(c: &Capacity) -> String {
+/// What to think of it, in a sentence or two.
+pub(in crate::present) fn summary(c: &Capacity) -> String {
     let text = match c.state {
         State::Idle => "the device was idle most of the time.",
         State::ParallelHeadroom => "the device was busy, and would serve more at once.",

@@ -2,7 +2,8 @@
 //! data of one recording into it.
 
 mod actors;
-mod capacity;
+pub(super) mod capacity;
+mod depth;
 mod files;
 mod levels;
 mod pack;
@@ -20,6 +21,7 @@ use super::escape;
 use super::report_json::{self, RecordingFacts, device_name};
 use actors::ActorBlock;
 use capacity::CapacityBlock;
+use depth::DepthBlock;
 use levels::{DistributionsBlock, LevelBlock};
 
 include!(concat!(env!("OUT_DIR"), "/report_page.rs"));
@@ -105,6 +107,7 @@ struct Document<'a> {
     devices: Value,
     findings: Value,
     scopes: Vec<ScopeBlock>,
+    depth: Vec<DepthBlock<'a>>,
     actors: Vec<ActorBlock>,
     lossy: Vec<LossBlock>,
     quality: Vec<Note>,
@@ -169,13 +172,15 @@ fn json(data: &ReportData, budget: usize) -> String {
     let blocks: Value =
         serde_json::from_str(&report_json::render(data.report, data.meta, data.facts)).unwrap_or_default();
     let block = |name: &str| blocks.get(name).cloned().unwrap_or_default();
+    let (depth, shallow) = depth::blocks(data);
     let mut document = Document {
         format: 1,
         writer: concat!("iolens ", env!("CARGO_PKG_VERSION")),
         recording: block("recording"),
-        devices: block("devices"),
+        devices: depth::without_detail(block("devices")),
         findings: block("findings"),
         scopes: scopes(data),
+        depth,
         actors: actors::blocks(data),
         lossy: data.overview.losses.iter().map(|l| loss(l, data.meta)).collect(),
         quality: quality(data),
@@ -186,6 +191,10 @@ fn json(data: &ReportData, budget: usize) -> String {
             .collect(),
         files: data.files.map(files::block),
     };
+    if shallow > 0 {
+        let text = depth::left_out_text(shallow);
+        document.quality.push(Note { topic: "Depth".to_owned(), level: NoteLevel::Info, text });
+    }
     let mut used = script_safe(&document).len();
     while used > budget && document.scopes.len() > 1 {
         document.scopes.pop();

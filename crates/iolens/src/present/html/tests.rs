@@ -104,6 +104,24 @@ fn columns_come_back_as_they_were() {
 }
 
 #[test]
+fn devices_in_depth_come_with_both_attributions_and_their_slots() {
+    let scene = Scene::new();
+    let doc = scene.document();
+    assert!(doc["devices"][0].get("detail").is_none(), "told once, in depth");
+    let depth = &doc["depth"][0];
+    assert_eq!((&depth["device"], &depth["stages"]["d2c"]["n"]), (&"sd\x1b[31ma".into(), &101.into()));
+    let group = &depth["slots"]["all"][0];
+    assert_eq!((&group["slots"], &group["touched"]["max"]), (&5000.into(), &1.0.into()));
+    let attribution = &depth["attribution"];
+    let means = |key: &str| unpack_column(attribution[key].as_str().expect("packed"));
+    let (completed, arrived) = (means("completed"), means("arrived"));
+    assert_eq!((completed.len(), arrived.len()), (10, 10));
+    // The write of two seconds is done at 8 s and came at 6 s.
+    assert!(completed[8].is_some() && arrived[8].is_none() && completed[6].is_none() && arrived[6].is_some());
+    assert_eq!(depth["rhythm"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
 fn hostile_names_stay_data() {
     let mut scene = Scene::new();
     let evil = "</script><script>alert(1)</script><!--\u{2028}";

@@ -27,6 +27,8 @@ pub enum Cell {
     Kib(fn(&Row<'_>) -> f64),
     /// A percentage.
     Percent(Alarm, fn(&Row<'_>) -> f64),
+    /// A number that may not be known, with so many decimals unless others are asked for.
+    Known(u8, fn(&Row<'_>) -> Option<f64>),
 }
 
 /// A column. Its heading is `before`, the unit's name if `unit` is set, and `after`, right-aligned above the field.
@@ -42,6 +44,11 @@ pub struct Column {
 }
 
 impl Column {
+    /// A column that the reference does not have.
+    pub const fn known(name: &'static str, width: usize, decimals: u8, f: fn(&Row<'_>) -> Option<f64>) -> Column {
+        Column { before: name, unit: false, after: "", width, cell: Cell::Known(decimals, f) }
+    }
+
     /// The heading.
     pub fn heading(&self, unit: SizeUnit, extended: bool) -> String {
         format!("{}{}{}", self.before, if self.unit { unit.name(extended) } else { "" }, self.after)

@@ -4,7 +4,7 @@
 
 use super::columns::{BASIC, Cell, Column, EXTENDED_JSON, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
-use super::{Banner, Report, Row, Style};
+use super::{Banner, Report, Row, Style, exact};
 
 /// The document's opening, up to and with the list of reports.
 pub fn banner(out: &mut Vec<u8>, b: &Banner) {
@@ -70,6 +70,7 @@ fn devices(out: &mut Vec<u8>, style: &Style, rows: &[Row<'_>]) {
     };
     let keys: Vec<String> = columns.iter().map(|c| format!(", \"{}\":", c.key(style.unit, style.extended))).collect();
     out.extend_from_slice(b"\t\t\t\t\t\"disk\": [\n");
+    let more = exact::fields(style.exact, style.percentiles);
     let shown = rows.iter().filter(|r| !(style.extended && r.members == 0));
     for (i, row) in shown.enumerate() {
         if i > 0 {
@@ -81,6 +82,11 @@ fn devices(out: &mut Vec<u8>, style: &Style, rows: &[Row<'_>]) {
             out.extend_from_slice(key.as_bytes());
             value(out, style, column, row);
         }
+        for (key, value) in &more {
+            out.extend_from_slice(format!(", \"{key}\":").as_bytes());
+            let known = row.exact.as_ref().and_then(value);
+            out.extend_from_slice(known.map_or_else(|| "null".to_owned(), exact::text).as_bytes());
+        }
         out.push(b'}');
     }
     out.extend_from_slice(b"\n\t\t\t\t\t]\n");
@@ -91,6 +97,10 @@ fn value(out: &mut Vec<u8>, style: &Style, column: &Column, row: &Row<'_>) {
         Cell::Number(f) | Cell::Kib(f) | Cell::Percent(_, f) => push_float(out, f(row), 0, 2, b"."),
         Cell::SectorRate(f) => push_float(out, f(row) / style.unit.sectors() as f64, 0, 2, b"."),
         Cell::SectorTotal(f) => push_integer(out, f(row) / style.unit.sectors(), 0),
+        Cell::Known(_, f) => match f(row) {
+            Some(v) => out.extend_from_slice(exact::text(v).as_bytes()),
+            None => out.extend_from_slice(b"null"),
+        },
     }
 }
 

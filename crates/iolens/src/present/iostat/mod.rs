@@ -1,16 +1,18 @@
 //! The reference program's reports (sysstat's `iostat`), byte for byte: results in, bytes out.
 //!
 //! [`columns`] is the one table of statistics; [`plain`] and [`json`] lay it out as the reference does, [`records`] as
-//! NDJSON and CSV, which the reference does not have.
+//! NDJSON and CSV, which the reference does not have; nor has it the columns of [`exact`].
 
 pub mod color;
 pub mod columns;
+pub mod exact;
 pub mod json;
 pub mod number;
 pub mod plain;
 pub mod records;
 
 use color::Colors;
+use iolens_core::analysis::exact::DeviceExact;
 use iolens_core::analysis::rates::iostat::{CpuPercent, Values};
 use std::borrow::Cow;
 
@@ -71,6 +73,10 @@ pub struct Style {
     pub decimal_point: Vec<u8>,
     /// Colours, if they are on.
     pub colors: Option<Colors>,
+    /// `--true`.
+    pub exact: bool,
+    /// `--hist`.
+    pub percentiles: bool,
 }
 
 impl Default for Style {
@@ -85,6 +91,8 @@ impl Default for Style {
             unit: SizeUnit::Kilo,
             decimal_point: b".".to_vec(),
             colors: None,
+            exact: false,
+            percentiles: false,
         }
     }
 }
@@ -115,6 +123,8 @@ pub struct Row<'a> {
     pub values: Values,
     /// By how many members a group's busy share is divided; 1 for a device, 0 for a group without members.
     pub members: usize,
+    /// What single I/Os tell, if anything.
+    pub exact: Option<DeviceExact>,
 }
 
 /// One report.

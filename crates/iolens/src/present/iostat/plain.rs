@@ -3,7 +3,7 @@
 use super::color::RESET;
 use super::columns::{Alarm, BASIC, BASIC_SHORT, Cell, Column, EXTENDED, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
-use super::{Banner, Report, Row, Style};
+use super::{Banner, Report, Row, Style, exact};
 use iolens_core::analysis::rates::iostat::CpuPercent;
 
 /// Width of the name column.
@@ -36,14 +36,20 @@ impl Layout {
     /// The tables of a style.
     pub fn new(style: &Style) -> Layout {
         let table = |columns: Vec<Column>| Table { heading: heading(style, &columns), columns };
-        let tables = match (style.extended, style.short) {
-            (false, false) => vec![table(BASIC.to_vec())],
-            (false, true) => vec![table(BASIC_SHORT.to_vec())],
-            (true, true) => vec![table(EXTENDED_SHORT.to_vec())],
-            (true, false) if style.pretty && !style.compact => EXTENDED.iter().map(|t| table(t.to_vec())).collect(),
-            (true, false) => vec![table(EXTENDED.concat())],
+        let mut tables = match (style.extended, style.short) {
+            (false, false) => vec![BASIC.to_vec()],
+            (false, true) => vec![BASIC_SHORT.to_vec()],
+            (true, true) => vec![EXTENDED_SHORT.to_vec()],
+            (true, false) if style.pretty && !style.compact => EXTENDED.iter().map(|t| t.to_vec()).collect(),
+            (true, false) => vec![EXTENDED.concat()],
         };
-        Layout { tables }
+        let more = exact::columns(style);
+        match &mut tables[..] {
+            [only] => only.extend(more),
+            _ if more.is_empty() => {}
+            _ => tables.push(more),
+        }
+        Layout { tables: tables.into_iter().map(table).collect() }
     }
 }
 
@@ -103,6 +109,7 @@ fn row(out: &mut Vec<u8>, style: &Style, columns: &[Column], row: &Row<'_>) {
             Cell::Kib(f) => float(out, style, c.width, f(row), style.human.then_some(Scale::Kib)),
             Cell::SectorTotal(f) => total(out, style, c.width, f(row)),
             Cell::Percent(alarm, f) => percent(out, style, c.width, alarm, f(row)),
+            Cell::Known(decimals, f) => known(out, style, c.width, decimals, f(row)),
         }
     }
     if style.pretty {
@@ -134,6 +141,21 @@ fn end_color(out: &mut Vec<u8>, style: &Style) {
     if style.colors.is_some() {
         out.extend_from_slice(RESET);
     }
+}
+
+/// A value that may not be known. Integers stay integers.
+fn known(out: &mut Vec<u8>, style: &Style, width: usize, decimals: u8, v: Option<f64>) {
+    let Some(v) = v else {
+        out.resize(out.len() + width, b' ');
+        out.push(b'-');
+        return;
+    };
+    let decimals = if decimals == 0 { 0 } else { style.decimals.unwrap_or(decimals) };
+    if let Some(c) = &style.colors {
+        out.extend_from_slice(if v == 0.0 { &c.zero } else { &c.nonzero });
+    }
+    push_float(out, v, width, usize::from(decimals), &style.decimal_point);
+    end_color(out, style);
 }
 
 /// What a scaled size counts before scaling.

@@ -3,7 +3,9 @@
 //! Every record says when it was taken and over which interval; what is not known is `null` (an empty field in CSV), as
 //! is a mean over no I/O. Units are in the names: KiB are 1024 bytes.
 
+use super::exact;
 use super::json::string;
+use iolens_core::analysis::exact::DeviceExact;
 use iolens_core::analysis::rates::iostat::CpuPercent;
 use iolens_core::analysis::rates::{DeviceRates, State};
 
@@ -63,8 +65,11 @@ fn state(s: State) -> &'static str {
     }
 }
 
+/// The fields of single I/Os that are asked for, and their values if anything is known.
+pub type More<'a> = (&'a [exact::Field], Option<&'a DeviceExact>);
+
 /// A device as a line of NDJSON. `time` is ISO 8601.
-pub fn ndjson_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRates) {
+pub fn ndjson_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRates, more: More<'_>) {
     out.extend_from_slice(format!("{{\"time\": \"{time}\", \"source\": \"counters\", \"device\": ").as_bytes());
     string(out, name);
     out.extend_from_slice(format!(", \"state\": \"{}\"", state(rates.state)).as_bytes());
@@ -74,6 +79,14 @@ pub fn ndjson_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceR
             Some(v) => out.extend_from_slice(v.to_string().as_bytes()),
             None => out.extend_from_slice(b"null"),
         }
+    }
+    if let (false, known) = (more.0.is_empty(), more.1) {
+        let source = if known.is_some() { "\"ebpf\"" } else { "null" };
+        out.extend_from_slice(format!(", \"exact_source\": {source}").as_bytes());
+    }
+    for (key, value) in more.0 {
+        let text = more.1.and_then(value).map_or_else(|| "null".to_owned(), exact::text);
+        out.extend_from_slice(format!(", \"{key}\": {text}").as_bytes());
     }
     out.extend_from_slice(b"}\n");
 }
@@ -88,9 +101,9 @@ pub fn ndjson_cpu(out: &mut Vec<u8>, time: &str, cpu: &CpuPercent) {
 }
 
 /// The heading of a CSV of devices.
-pub fn csv_device_heading(out: &mut Vec<u8>) {
+pub fn csv_device_heading(out: &mut Vec<u8>, more: &[exact::Field]) {
     out.extend_from_slice(b"time,device,state");
-    for (key, _) in FIELDS {
+    for key in FIELDS.iter().map(|f| f.0).chain(more.iter().map(|f| f.0)) {
         out.push(b',');
         out.extend_from_slice(key.as_bytes());
     }
@@ -98,7 +111,7 @@ pub fn csv_device_heading(out: &mut Vec<u8>) {
 }
 
 /// A device as a line of CSV.
-pub fn csv_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRates) {
+pub fn csv_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRates, more: More<'_>) {
     out.extend_from_slice(time.as_bytes());
     out.push(b',');
     csv_field(out, name);
@@ -109,6 +122,10 @@ pub fn csv_device(out: &mut Vec<u8>, time: &str, name: &[u8], rates: &DeviceRate
         if let Some(v) = value(rates).filter(|v| v.is_finite()) {
             out.extend_from_slice(v.to_string().as_bytes());
         }
+    }
+    for (_, value) in more.0 {
+        out.push(b',');
+        out.extend_from_slice(more.1.and_then(value).map(exact::text).unwrap_or_default().as_bytes());
     }
     out.push(b'\n');
 }
@@ -153,12 +170,12 @@ mod tests {
     fn unknown_is_null_and_names_are_escaped() {
         let rates = Delta::unknown(State::Restarted, 1_500_000_000).rates();
         let mut out = Vec::new();
-        ndjson_device(&mut out, "T", b"a\"b\n\xff", &rates);
+        ndjson_device(&mut out, "T", b"a\"b\n\xff", &rates, (&[], None));
         let v: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
         assert_eq!((v["device"].as_str(), v["state"].as_str()), (Some("a\"b\n\u{fffd}"), Some("restarted")));
         assert_eq!((v["reads_per_s"].is_null(), v["interval_s"].as_f64()), (true, Some(1.5)));
         out.clear();
-        csv_device(&mut out, "T", b"=a,\"b", &rates);
+        csv_device(&mut out, "T", b"=a,\"b", &rates, (&[], None));
         let text = String::from_utf8(out).expect("text");
         assert!(text.starts_with("T,\"'=a,\"\"b\",restarted,,,") && text.ends_with(",1.5\n"), "{text}");
     }
@@ -166,8 +183,14 @@ mod tests {
     #[test]
     fn every_line_of_csv_has_the_heading_s_fields() {
         let (mut head, mut line) = (Vec::new(), Vec::new());
-        csv_device_heading(&mut head);
-        csv_device(&mut line, "T", b"sda", &Delta::unknown(State::Known, 0).rates());
+        csv_device_heading(&mut head, &exact::fields(true, true));
+        csv_device(
+            &mut line,
+            "T",
+            b"sda",
+            &Delta::unknown(State::Known, 0).rates(),
+            (&exact::fields(true, true), None),
+        );
         let commas = |b: &[u8]| b.iter().filter(|c| **c == b',').count();
         assert_eq!(commas(&head), commas(&line));
         let (mut head, mut line) = (Vec::new(), Vec::new());

@@ -1,0 +1,68 @@
+#!/bin/sh
+# What `iolens report --json` costs: growth from 1 to 50 million I/Os, memory, and beside `blkparse | btt` on one load.
+# CPU time of the busiest thread is what a machine with two free cores waits for; wall-clock time holds what else runs.
+#
+#   bench/report.sh [IOLENS]      (default: target/release/iolens; MILLIONS="1 10 50", TRACED=500000 I/Os for btt)
+#
+# Wanted: 10 million in under 4 s and 512 MiB on 2 cores; growth linear; at least 10 times less per I/O than btt.
+set -eu
+cd "$(dirname "$0")/.."
+iolens=$(realpath "${1:-target/release/iolens}")
+millions=${MILLIONS:-1 10 50}
+traced=${TRACED:-500000}
+cargo build --release --quiet -p iolens-core --example store_cost
+maker=${CARGO_TARGET_DIR:-target}/release/examples/store_cost
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Prints: wall s, CPU s of all threads, CPU s of the busiest, peak MiB. Threads are watched while they run.
+watch() {
+	python3 - "$@" <<'PY'
+import os, subprocess, sys, time
+begun = time.monotonic()
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+threads, peak = {}, 0
+while True:
+    done, status, usage = os.wait4(child.pid, os.WNOHANG)
+    if done:
+        break
+    try:
+        for tid in os.listdir(f"/proc/{child.pid}/task"):
+            with open(f"/proc/{child.pid}/task/{tid}/schedstat") as file:
+                threads[tid] = int(file.read().split()[0])
+    except (OSError, IndexError, ValueError):
+        pass
+    time.sleep(0.01)
+wall, cpu = time.monotonic() - begun, usage.ru_utime + usage.ru_stime
+if status:
+    sys.exit(f"{sys.argv[1]} failed")
+print(f"{wall:.2f} {cpu:.2f} {max(threads.values(), default=0) / 1e9:.2f} {usage.ru_maxrss / 1024:.0f}")
+PY
+}
+
+first=
+for m in $millions; do
+	"$maker" --ios "${m}000000" --dir "$work/rec.iolens" --keep-files --write-only >/dev/null
+	set -- $(watch "$iolens" report "$work/rec.iolens" --json)
+	echo "$m million I/Os: $1 s, CPU $2 s, its busiest thread $3 s, peak $4 MiB"
+	[ -n "$first" ] || first="$2 $m"
+	echo "$first $2 $m" | awk '{ printf "  CPU per I/O: %.0f ns, %.2f times that of the smallest\n", $3 * 1000 / $4, ($3 / $4) / ($1 / $2) }'
+	rm -rf "$work/rec.iolens"
+done
+
+if ! command -v btt >/dev/null || ! command -v blkparse >/dev/null; then
+	echo "SKIP: no blkparse and btt to compare with"
+	exit 0
+fi
+bench/blktrace_load.py "$traced" "$work/load"
+"$iolens" import "$work/load.blktrace.0" -o "$work/load.iolens" >/dev/null
+cat >"$work/btt.sh" <<'SH'
+cd "$1" && blkparse -q -i load -O -d load.bin >/dev/null && btt -i load.bin >btt.txt
+SH
+for round in 1 2 3; do
+	set -- $(watch "$iolens" report "$work/load.iolens" --json)
+	ours=$2
+	set -- $(watch sh "$work/btt.sh" "$work")
+	echo "$ours $2 $traced" | awk '{ printf "per I/O: iolens report %.0f ns of CPU, blkparse | btt %.0f ns: %.1f times\n", $1 * 1e9 / $3, $2 * 1e9 / $3, $2 / $1 }'
+done
+grep -E '^(Q2Q|Q2C|D2C|I2D)' "$work/btt.txt" | head -4 || true

@@ -1,0 +1,219 @@
+//! The whole way, from the kernel's probes to the report, against a disk whose every request takes a known time.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use iolens_core::model::{Class, Io};
+use iolens_core::store::{IoColumns, Recording};
+use iolens_observe::counters::monotonic_ns;
+use serde_json::Value;
+
+use super::calibrated_disk::{CalibratedDisk, Served};
+use super::machine::{LoopDevice, Recorder, ebpf, run, scene};
+
+const MS: i64 = 1_000_000;
+const BLOCK: usize = 32 << 10;
+/// Times off by at most this share, as a loaded machine allows.
+const TOLERANCE: f64 = 0.08;
+/// A machine that is too busy in one round may do better in the next.
+const ROUNDS: usize = 5;
+
+/// Reads `n` blocks from `first` on, one after the other.
+fn read_blocks(device: &LoopDevice, first: u64, n: u64) {
+    let file = device.open_direct();
+    let mut storage = vec![0u8; BLOCK + 4096];
+    let at = storage.as_ptr().align_offset(4096);
+    for i in first..first + n {
+        file.read_exact_at(&mut storage[at..at + BLOCK], i * BLOCK as u64).unwrap();
+    }
+}
+
+/// What was recorded while `load` ran, as I/Os and as the report; and what the disk says of it.
+struct Measured {
+    ios: Vec<Io>,
+    device: Value,
+    window_s: f64,
+    truth: Vec<Served>,
+}
+
+fn measure(disk: &CalibratedDisk, load: impl FnOnce(&LoopDevice)) -> Measured {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    // Attaching a loop device reads it, looking for partitions.
+    std::thread::sleep(Duration::from_millis(300));
+    let recorder = Recorder::start(&path, &["-d", disk.device().name()]);
+    disk.take_log();
+    load(disk.device());
+    let truth = disk.take_log();
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let (device, window_s) = report(&path, disk.device().name());
+    let recording = Recording::open(&path).unwrap();
+    let ios = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
+    Measured { ios, device, window_s, truth }
+}
+
+fn report(path: &Path, name: &str) -> (Value, f64) {
+    let out = run(&["report", path.to_str().unwrap(), "--json"]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let device = json["devices"].as_array().unwrap().iter().find(|d| d["name"] == name).unwrap().clone();
+    (device, json["recording"]["duration_s"].as_f64().unwrap())
+}
+
+fn number(v: &Value) -> f64 {
+    v.as_f64().unwrap_or_else(|| panic!("no number: {v}"))
+}
+
+/// Nearest rank.
+fn quantile(values: &mut [i64], q: f64) -> f64 {
+    values.sort_unstable();
+    let rank = (q * values.len() as f64).ceil() as usize;
+    values[rank.max(1) - 1] as f64
+}
+
+/// Measure of the union, and the sum, of what the disk did, in nanoseconds.
+fn busy_and_sum(truth: &[Served]) -> (i64, i64) {
+    let mut spans: Vec<(i64, i64)> = truth.iter().map(|s| (s.from_ns, s.to_ns)).collect();
+    spans.sort_unstable();
+    let (mut busy, mut reached) = (0, i64::MIN);
+    for (from, to) in &spans {
+        busy += (to - from.max(&reached)).max(0);
+        reached = reached.max(*to);
+    }
+    (busy, spans.iter().map(|(from, to)| to - from).sum())
+}
+
+/// `got` is no less than `truth`, which it holds inside, and hardly more; says so if not.
+fn close(what: &str, got: f64, truth: f64) -> Result<(), String> {
+    assert!(got >= truth * 0.9999, "{what}: {got} is less than the disk itself took, {truth}");
+    if got <= truth * (1.0 + TOLERANCE) { Ok(()) } else { Err(format!("{what}: {got}, the disk says {truth}")) }
+}
+
+/// Runs `round` until it is satisfied, at most [`ROUNDS`] times.
+fn rounds(round: impl Fn() -> Result<(), String>) {
+    let mut complaints = Vec::new();
+    for _ in 0..ROUNDS {
+        match round() {
+            Ok(()) => return,
+            Err(e) => complaints.push(e),
+        }
+    }
+    panic!("in no round close enough:\n{}", complaints.join("\n"));
+}
+
+/// Every kernel hides some completions from BPF at times; a round with one has no whole truth.
+fn all_seen(m: &Measured) -> Result<(), String> {
+    if m.ios.len() == m.truth.len() {
+        return Ok(());
+    }
+    assert!(m.ios.len() < m.truth.len(), "{} I/Os of {}", m.ios.len(), m.truth.len());
+    Err(format!("{} of {} I/Os were seen", m.ios.len(), m.truth.len()))
+}
+
+#[test]
+fn latency_percentiles_of_a_programmed_disk() {
+    // 80 % take 4 ms, 17 % 15 ms, 3 % 40 ms: each percentile lies amid its kind, where one late request moves little.
+    fn programme(n: usize) -> Duration {
+        Duration::from_millis(match n * 37 % 100 {
+            0..3 => 40,
+            3..20 => 15,
+            _ => 4,
+        })
+    }
+    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else { return };
+    rounds(|| {
+        let m = measure(&disk, |device| read_blocks(device, 0, 400));
+        all_seen(&m)?;
+        // One at a time, so the n-th recorded is the n-th served, and holds it.
+        for (io, served) in m.ios.iter().zip(&m.truth) {
+            assert!(io.class() == Class::Read && io.bytes == BLOCK as i64, "{io:?}");
+            assert!(io.total_ns() >= served.to_ns - served.from_ns, "{io:?} {served:?}");
+            assert!(served.to_ns - served.from_ns >= served.programmed_ns, "{served:?}");
+        }
+        let mut took: Vec<i64> = m.truth.iter().map(|s| s.to_ns - s.from_ns).collect();
+        let read = &m.device["read"];
+        assert_eq!((&read["ios"], &read["bytes"]), (&400.into(), &(400 * BLOCK).into()));
+        for (key, q) in [("p50_us", 0.5), ("p90_us", 0.9), ("p99_us", 0.99)] {
+            close(key, 1e3 * number(&read[key]), quantile(&mut took, q))?;
+        }
+        let mean = took.iter().sum::<i64>() as f64 / took.len() as f64;
+        close("mean", 1e3 * number(&read["mean_us"]), mean)
+    });
+}
+
+#[test]
+fn busy_time_and_concurrency_of_a_programmed_disk() {
+    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 4, |_| Duration::from_millis(8))) else { return };
+    rounds(|| {
+        let m = measure(&disk, |device| {
+            // Three at a time for a while, then nothing for as long: busy about half of the time.
+            std::thread::scope(|s| {
+                for reader in 0..3 {
+                    s.spawn(move || read_blocks(device, reader * 200, 150));
+                }
+            });
+            std::thread::sleep(Duration::from_millis(1300));
+        });
+        all_seen(&m)?;
+        let (busy_ns, sum_ns) = busy_and_sum(&m.truth);
+        let window_ns = m.window_s * 1e9;
+        close("busy", number(&m.device["busy_percent"]), 100.0 * busy_ns as f64 / window_ns)?;
+        let concurrency = &m.device["concurrency"];
+        close("mean in flight", number(&concurrency["mean"]), sum_ns as f64 / window_ns)?;
+        assert_eq!(concurrency["max"], 3, "{concurrency}");
+        // Half of the time there was nothing: L = lambda R must hold for what is reported, whatever the machine does.
+        let little = 450.0 / m.window_s * number(&m.device["read"]["mean_us"]) / 1e6;
+        let mean = number(&concurrency["mean"]);
+        assert!((little - mean).abs() <= 0.005 * mean, "Little's law: {little} {mean}");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_on_off_pattern_of_a_programmed_disk() {
+    const BURSTS: u64 = 8;
+    const PERIOD_NS: i64 = 800 * MS;
+    const READERS: u64 = 4;
+    const EACH: u64 = 40;
+    let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 8, |_| Duration::from_millis(5))) else { return };
+    rounds(|| {
+        let m = measure(&disk, |device| {
+            let begin = monotonic_ns();
+            for burst in 0..BURSTS {
+                std::thread::scope(|s| {
+                    for reader in 0..READERS {
+                        s.spawn(move || read_blocks(device, (burst * READERS + reader) * EACH % 1500, EACH));
+                    }
+                });
+                let left = begin + (burst as i64 + 1) * PERIOD_NS - monotonic_ns();
+                std::thread::sleep(Duration::from_nanos(left.max(0) as u64));
+            }
+        });
+        all_seen(&m)?;
+        let reads = &m.device["detail"]["streams"][0];
+        let bursts = reads["bursts"].as_array().unwrap();
+        if bursts.len() as u64 != BURSTS {
+            return Err(format!("{} bursts: {bursts:?}", bursts.len()));
+        }
+        let mut truth = m.truth.clone();
+        truth.sort_by_key(|s| s.to_ns);
+        let slot_s = number(&reads["slot_s"]);
+        for (burst, served) in bursts.iter().zip(truth.chunks((READERS * EACH) as usize)) {
+            assert_eq!(number(&burst["bytes"]), (READERS * EACH) as f64 * BLOCK as f64, "{burst}");
+            // From the first completion to the last.
+            let lasted = (served[served.len() - 1].to_ns - served[0].to_ns) as f64 / 1e9;
+            let found = number(&burst["end_s"]) - number(&burst["start_s"]);
+            if (found - lasted).abs() > 2.0 * slot_s + TOLERANCE * lasted {
+                return Err(format!("a burst of {lasted} s was found {found} s long"));
+            }
+        }
+        let rhythm = &reads["periodicity"];
+        let period = rhythm["period_s"].as_f64().unwrap_or(0.0);
+        if rhythm["verdict"] != "periodic" || (period - PERIOD_NS as f64 / 1e9).abs() > 0.01 * period {
+            return Err(format!("the rhythm: {rhythm}"));
+        }
+        Ok(())
+    });
+}

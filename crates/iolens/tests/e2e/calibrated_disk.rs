@@ -1,0 +1,201 @@
+//! A disk of known speed without hardware: one file on a FUSE file system whose every request takes a programmed time,
+//! under a loop device with direct I/O. It notes what it really did, which on a busy machine is later than programmed.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, Once};
+use std::thread::JoinHandle;
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, Request,
+};
+use iolens_observe::counters::monotonic_ns;
+
+use super::machine::LoopDevice;
+
+const NAME: &str = "disk";
+const TTL: Duration = Duration::from_secs(3600);
+
+/// What one request really took: from its arrival to its reply, in nanoseconds of the monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Served {
+    pub from_ns: i64,
+    pub to_ns: i64,
+    /// What the programme says.
+    pub programmed_ns: i64,
+}
+
+struct Job {
+    from_ns: i64,
+    programmed_ns: i64,
+    bytes: usize,
+    reply: ReplyData,
+}
+
+/// How long the n-th request takes.
+pub type Programme = fn(usize) -> Duration;
+
+struct OneFile {
+    size: u64,
+    programme: Programme,
+    requests: AtomicUsize,
+    jobs: Mutex<Sender<Job>>,
+    prompt: Once,
+}
+
+impl OneFile {
+    fn attributes(&self, ino: u64) -> FileAttr {
+        let (kind, perm, size) =
+            if ino == 1 { (FileType::Directory, 0o755, 0) } else { (FileType::RegularFile, 0o600, self.size) };
+        let never = UNIX_EPOCH;
+        FileAttr {
+            ino: INodeNo(ino),
+            size,
+            blocks: size / 512,
+            atime: never,
+            mtime: never,
+            ctime: never,
+            crtime: never,
+            kind,
+            perm,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            flags: 0,
+            blksize: 4096,
+        }
+    }
+}
+
+impl Filesystem for OneFile {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        // Without asynchronous direct I/O a loop device hands over one request at a time.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        let _ = config.set_max_background(64);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        self.prompt.call_once(prefer_this_thread);
+        match name == NAME {
+            true => reply.entry(&TTL, &self.attributes(2), Generation(0)),
+            false => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&TTL, &self.attributes(ino.into()));
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let from_ns = monotonic_ns();
+        let n = self.requests.fetch_add(1, Ordering::Relaxed);
+        let programmed_ns = (self.programme)(n).as_nanos() as i64;
+        self.jobs.lock().unwrap().send(Job { from_ns, programmed_ns, bytes: size as usize, reply }).unwrap();
+    }
+}
+
+/// A disk does not wait for a processor; where that is not allowed, what it notes is still the truth.
+fn prefer_this_thread() {
+    let tid = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let _ = Command::new("chrt").args(["-f", "-p", "50", &tid]).output();
+}
+
+fn serve(jobs: &Mutex<Receiver<Job>>, log: &Mutex<Vec<Served>>) {
+    prefer_this_thread();
+    let zeros = vec![0u8; 1 << 20];
+    loop {
+        let Ok(job) = jobs.lock().unwrap().recv() else { return };
+        let left = job.from_ns + job.programmed_ns - monotonic_ns();
+        std::thread::sleep(Duration::from_nanos(left.max(0) as u64));
+        // Before the reply: the other side may look at the log as soon as it has it.
+        let served = Served { from_ns: job.from_ns, to_ns: monotonic_ns(), programmed_ns: job.programmed_ns };
+        log.lock().unwrap().push(served);
+        job.reply.data(&zeros[..job.bytes]);
+    }
+}
+
+/// The disk; gone when dropped.
+pub struct CalibratedDisk {
+    pub device: Option<LoopDevice>,
+    session: Option<BackgroundSession>,
+    servers: Vec<JoinHandle<()>>,
+    log: Arc<Mutex<Vec<Served>>>,
+    _mount: tempfile::TempDir,
+}
+
+impl CalibratedDisk {
+    /// `servers` requests at a time are served, each for as long as `programme` says, counted from its arrival. `None`,
+    /// said aloud, where the machine has no FUSE or no loop devices.
+    pub fn new(mib: u64, servers: usize, programme: Programme) -> Option<CalibratedDisk> {
+        let mount = tempfile::tempdir().unwrap();
+        let (jobs, asked) = channel();
+        let file = OneFile {
+            size: mib << 20,
+            programme,
+            requests: AtomicUsize::new(0),
+            jobs: Mutex::new(jobs),
+            prompt: Once::new(),
+        };
+        let mut config = Config::default();
+        config.mount_options = vec![MountOption::FSName("programmed".to_owned())];
+        let session = match fuser::spawn_mount(file, mount.path(), &config) {
+            Ok(session) => session,
+            Err(e) => {
+                eprintln!("SKIP: no FUSE: {e}");
+                return None;
+            }
+        };
+        let (asked, log) = (Arc::new(Mutex::new(asked)), Arc::new(Mutex::new(Vec::new())));
+        let server = || {
+            let (asked, log) = (Arc::clone(&asked), Arc::clone(&log));
+            std::thread::spawn(move || serve(&asked, &log))
+        };
+        let servers = (0..servers).map(|_| server()).collect();
+        let path: PathBuf = mount.path().join(NAME);
+        let device = LoopDevice::over(path, &["--direct-io=on", "--sector-size=4096"]);
+        let disk = CalibratedDisk { device, session: Some(session), servers, log, _mount: mount };
+        disk.device.is_some().then_some(disk)
+    }
+
+    /// Its loop device.
+    pub fn device(&self) -> &LoopDevice {
+        self.device.as_ref().unwrap()
+    }
+
+    /// What it served so far, in the order of replies.
+    pub fn take_log(&self) -> Vec<Served> {
+        std::mem::take(&mut self.log.lock().unwrap())
+    }
+}
+
+impl Drop for CalibratedDisk {
+    fn drop(&mut self) {
+        self.device = None;
+        if let Some(session) = self.session.take() {
+            if let Err(e) = session.umount_and_join() {
+                eprintln!("the programmed disk could not be unmounted: {e}");
+                return;
+            }
+        }
+        for server in self.servers.drain(..) {
+            let _ = server.join();
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What people meet: a journal that breathes, a copy beside a database, a load of many workers. Found and named?
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::machine::{LoopDevice, Mounted, Recorder, ebpf, run, scene};
+
+fn report(path: &Path) -> Value {
+    let out = run(&["report", path.to_str().unwrap(), "--json"]);
+    assert!(out.status.success(), "{}", scene(&out));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+fn findings<'a>(report: &'a Value, kind: &str) -> Vec<&'a Value> {
+    report["findings"].as_array().unwrap().iter().filter(|f| f["kind"] == kind).collect()
+}
+
+fn fio(arguments: &[&str]) -> Option<std::process::Child> {
+    let started = Command::new("fio").args(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    if started.is_err() {
+        eprintln!("SKIP: fio is missing");
+    }
+    started.ok()
+}
+
+/// The journal commits five seconds after the first change; at least five periods make a verdict. The issue's own 90 s
+/// with `IOLENS_FULL=1`.
+#[test]
+fn a_file_appended_to_makes_the_journal_breathe() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };
+    let Some(mounted) = Mounted::ext4(&device) else { return };
+    let seconds = if std::env::var_os("IOLENS_FULL").is_some() { 90 } else { 42 };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-q", "-d", device.name()]);
+    let mut log = File::create(mounted.path().join("log")).unwrap();
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(seconds) {
+        log.write_all(&[7; 16 << 10]).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let report = report(&path);
+    let rhythms = findings(&report, "periodicity");
+    let [rhythm] = rhythms[..] else { panic!("one rhythm: {}", report["findings"]) };
+    let evidence = &rhythm["evidence"];
+    let period = evidence["period_s"].as_f64().unwrap();
+    // The timer rounds up to whole jiffies, and a busy machine wakes the journal late.
+    assert!((4.99..=5.15).contains(&period), "{rhythm}");
+    let cause = evidence["cause"].as_str().unwrap();
+    assert!(cause.contains("journal") && cause.contains("jbd2/"), "{rhythm}");
+    assert!(rhythm["summary"].as_str().unwrap().contains("journal"), "{rhythm}");
+}
+
+#[test]
+fn a_buffered_copy_starves_direct_readers_and_is_named_with_its_file() {
+    let Some(()) = ebpf() else { return };
+    // On a disk, past the page cache: on a file in memory nobody waits.
+    let backing = std::env::temp_dir().join(format!("iolens-e2e-starve-{}", std::process::id()));
+    let made = Command::new("fallocate").args(["-l", "1536M"]).arg(&backing).status();
+    if !made.is_ok_and(|s| s.success()) {
+        std::fs::remove_file(&backing).ok();
+        return eprintln!("SKIP: no room for a disk of 1.5 GiB in {}", std::env::temp_dir().display());
+    }
+    let Some(device) = LoopDevice::over(backing, &["--direct-io=on"]) else { return };
+    let Some(mounted) = Mounted::ext4(&device) else { return };
+    let readme = mounted.path().join("readme");
+    let filled = Command::new("dd")
+        .args(["if=/dev/urandom", "bs=1M", "count=128", "conv=fsync", "status=none"])
+        .arg(format!("of={}", readme.display()))
+        .status();
+    assert!(filled.unwrap().success());
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-q", "-d", device.name()]);
+    let name = format!("--filename={}", readme.display());
+    let reader = fio(&[
+        "--name=reader",
+        &name,
+        "--rw=randread",
+        "--bs=4k",
+        "--direct=1",
+        "--ioengine=psync",
+        "--time_based",
+        "--runtime=16",
+        "--rate_iops=400",
+    ]);
+    let Some(mut reader) = reader else { return };
+    for i in 0..6 {
+        std::thread::sleep(Duration::from_millis(2000));
+        let copied = Command::new("dd")
+            .args(["if=/dev/zero", "bs=1M", "count=128", "conv=fsync", "status=none"])
+            .arg(format!("of={}", mounted.path().join(format!("big{i}")).display()))
+            .status();
+        assert!(copied.unwrap().success());
+    }
+    reader.wait().unwrap();
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let report = report(&path);
+    let starved = findings(&report, "starvation");
+    if starved.is_empty() {
+        // Disks that serve reads first, or whose own cache takes the whole copy at once, starve nobody.
+        let reads = &report["devices"][0]["detail"]["streams"][0]["starvation"];
+        let ratio = reads["ratio_p99"].as_f64().unwrap_or(0.0);
+        assert!(ratio < 1.5, "no finding: {reads}");
+        return eprintln!("SKIP: this machine's disk lets no reader wait (p99 {ratio} times)");
+    }
+    let evidence = &starved[0]["evidence"];
+    assert_eq!(evidence["victim"], "read", "{}", starved[0]);
+    let cause = evidence["cause"].as_str().unwrap();
+    assert!(cause.contains("dd (process") && cause.contains("/big"), "{cause}");
+    for key in ["read_p99_during_us", "read_p99_outside_us", "ratio", "p_value"] {
+        assert!(evidence[key].is_number(), "{key}: {evidence}");
+    }
+    let text = run(&["report", path.to_str().unwrap()]);
+    let words = String::from_utf8(text.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("starvation") && words.contains("/big"), "{words}");
+}
+
+#[test]
+fn eight_workers_of_fio_are_named_and_their_bytes_add_up() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(64)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let recorder = Recorder::start(&path, &["-q", "-d", device.name()]);
+    let name = format!("--filename={}", device.path.display());
+    // In shared loops, so that the total is known whatever the speed.
+    let load = fio(&[
+        "--name=w",
+        &name,
+        "--rw=randread",
+        "--bs=16k",
+        "--direct=1",
+        "--ioengine=psync",
+        "--numjobs=8",
+        "--io_size=16M",
+        "--size=64M",
+        "--group_reporting",
+        "--output-format=json",
+    ]);
+    let Some(load) = load else { return };
+    let done = load.wait_with_output().unwrap();
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+    let said: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let bytes = said["jobs"][0]["read"]["io_bytes"].as_u64().unwrap();
+    assert_eq!(bytes, 8 * (16 << 20));
+    let hidden = report(&path)["recording"]["lost_ios"].as_u64().unwrap_or(u64::MAX);
+    let zoom = run(&["zoom", path.to_str().unwrap(), "--by", "process", "--step", "1h", "--format", "json"]);
+    let rows: Value = serde_json::from_slice(&zoom.stdout).unwrap();
+    let workers: Vec<f64> = rows
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|r| r["process"].as_str().unwrap().starts_with("fio["))
+        .map(|r| r["r_kib_per_s"].as_f64().unwrap() * r["slot_s"].as_f64().unwrap())
+        .filter(|kib| *kib >= 1.0)
+        .collect();
+    assert!(workers.len() >= 8, "each worker by itself: {rows}");
+    let kib: f64 = workers.iter().sum();
+    // Rates are printed to a thousandth. What fio's parent reads of the device itself (its size, its partitions) is little.
+    let (least, most) = ((bytes - 16384 * hidden.min(1000)) as f64 / 1024.0, bytes as f64 / 1024.0 + 4096.0);
+    assert!(kib >= least * 0.999 && kib <= most, "{kib} KiB of {least} to {most}; {hidden} hidden");
+    let html = dir.path().join("r.html");
+    let out = run(&["report", path.to_str().unwrap(), "-o", html.to_str().unwrap()]);
+    if String::from_utf8_lossy(&out.stderr).contains("built without the HTML page") {
+        return eprintln!("SKIP: {}", scene(&out));
+    }
+    let page = std::fs::read_to_string(&html).unwrap();
+    let (_, data) = page.split_once("id=\"iolens-data\">").unwrap();
+    let data: Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let fio = data["actors"].as_array().unwrap().iter().filter(|a| a["by"] == "process" && a["name"] == "fio");
+    let moved: f64 = fio.map(|a| a["read"]["bytes"].as_f64().unwrap()).sum();
+    assert!((moved / 1024.0 - kib).abs() <= 1.0 + kib * 1e-3, "the page's list and the zoom agree: {moved} {kib}");
+}
