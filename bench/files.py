@@ -2,8 +2,9 @@
 """What following files costs a program that does nothing but cached 4 KiB preads: the share of its speed that it keeps
 while it is recorded, while a filter leaves it out, while only block I/O is recorded, and beside strace and perf trace.
 
-Speed is calls per second of its own CPU time, so that other work on the machine counts little. Each contender is
-measured between two measurements without it. Needs root and a C compiler.
+Speed is calls per second of its own CPU time, so that other work on the machine counts little, and beside it calls per
+second that passed, which counts the waits for a tracer that stops it, and other work. Each contender is measured between
+two measurements without it. Needs root and a C compiler.
 
     bench/files.py [--rounds N] [--iolens PATH]
 """
@@ -24,10 +25,10 @@ LOOP = r"""
 #include <time.h>
 #include <unistd.h>
 
-static double cpu(void)
+static double now(clockid_t clock)
 {
     struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
@@ -37,7 +38,7 @@ int main(int argc, char **argv)
     int fd = open(argv[1], O_RDONLY);
 
     while (fgets(line, sizeof(line), stdin)) {
-        double begin = cpu(), end = begin;
+        double begin = now(CLOCK_PROCESS_CPUTIME_ID), end = begin, wall = now(CLOCK_MONOTONIC);
         long n = 0;
 
         while (end - begin < 1e8) {
@@ -45,9 +46,9 @@ int main(int argc, char **argv)
                 if (pread(fd, block, 4096, 0) != 4096)
                     return 1;
             n += 200;
-            end = cpu();
+            end = now(CLOCK_PROCESS_CPUTIME_ID);
         }
-        printf("%f\n", (end - begin) / n);
+        printf("%f %f\n", (end - begin) / n, (now(CLOCK_MONOTONIC) - wall) / n);
         fflush(stdout);
     }
     return 0;
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
 
 
 class Loop:
-    """The program: a measurement (ns of CPU time per call) each time it is asked."""
+    """The program: a measurement (ns of CPU time per call, and of time that passed) each time it is asked."""
 
     def __init__(self, directory):
         source, program = f"{directory}/loop.c", f"{directory}/loop"
@@ -73,41 +74,56 @@ class Loop:
         for _ in range(windows):
             self.process.stdin.write("go\n")
             self.process.stdin.flush()
-            out.append(float(self.process.stdout.readline()))
-        return statistics.median(out)
+            out.append([float(word) for word in self.process.stdout.readline().split()])
+        return [statistics.median(column) for column in zip(*out)]
 
 
 def contenders(iolens, pid, directory):
-    record = [iolens, "record", "-q", "--for", "60s", "-o"]
+    """Command and what tells that it is at work: a path that appears, or a word that it prints."""
+    record = [iolens, "record", "-q", "--for", "5m", "-o"]
+    rec = f"{directory}/r.iolens"
     out = {
-        "recorded": (record + [f"{directory}/a.iolens", "--pid", str(pid)], 7),
-        "left out by a filter": (record + [f"{directory}/b.iolens", "--pid", str(os.getpid())], 7),
-        "without --files": (record + [f"{directory}/c.iolens"], 7),
+        "recorded": (record + [rec, "--pid", str(pid)], rec),
+        "left out by a filter": (record + [rec, "--pid", str(os.getpid())], rec),
+        "without --files": (record + [rec], rec),
     }
     if shutil.which("bpftrace"):
         # What any program on system call tracepoints must cost: of all calls, of pread64 alone, and of another call, which
-        # leaves to a pread64 only the kernel's slow way in and out.
-        pair = "tracepoint:{0} {{}} tracepoint:{1} {{}}"
+        # leaves to a pread64 only the kernel's slow way in and out. BEGIN runs when all are attached.
+        pair = 'BEGIN {{ printf("ready\\n"); }} tracepoint:{0} {{}} tracepoint:{1} {{}}'
         raw = pair.format("raw_syscalls:sys_enter", "raw_syscalls:sys_exit")
-        out["bpftrace, empty, all system calls"] = (["bpftrace", "-e", raw], 7)
+        out["bpftrace, empty, all system calls"] = (["bpftrace", "-e", raw], "ready")
         for name in ("pread64", "getpid"):
             one = pair.format(f"syscalls:sys_enter_{name}", f"syscalls:sys_exit_{name}")
-            out[f"bpftrace, empty, {name} only"] = (["bpftrace", "-e", one], 7)
+            out[f"bpftrace, empty, {name} only"] = (["bpftrace", "-e", one], "ready")
     if shutil.which("perf"):
-        out["perf trace"] = (["perf", "trace", "-o", "/dev/null", "-p", str(pid)], 3)
+        out["perf trace"] = (["perf", "trace", "-o", "/dev/null", "-p", str(pid)], None)
     if shutil.which("strace"):
-        out["strace"] = (["strace", "-f", "-o", "/dev/null", "-p", str(pid)], 2)
+        out["strace"] = (["strace", "-f", "-o", "/dev/null", "-p", str(pid)], "attached")
     return out
 
 
-def run(loop, command, windows):
-    """Ratio of the speed beside `command` to that without, or why there is none."""
+def wait_for(process, log, sign):
+    """Until it is at work; false if it ended instead."""
+    for _ in range(300 if sign else 30):
+        time.sleep(0.1)
+        if process.poll() is not None:
+            return False
+        if sign and (os.path.exists(sign) if "/" in sign else sign in open(log).read()):
+            break
+    time.sleep(1)
+    return process.poll() is None
+
+
+def run(loop, command, sign, directory):
+    """Ratios of the speed beside `command` to that without, and ns of CPU time without; or why there are none."""
     before = loop.measure(7)
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
-    time.sleep(4)
-    if process.poll() is not None:
-        return None, process.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-    beside = loop.measure(windows)
+    log = f"{directory}/log"
+    with open(log, "w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    if not wait_for(process, log, sign):
+        return None, open(log).read().strip().splitlines()[-1:]
+    beside = loop.measure(3 if command[0] in ("perf", "strace") else 9)
     process.send_signal(signal.SIGINT)
     try:
         process.wait(timeout=20)
@@ -115,7 +131,8 @@ def run(loop, command, windows):
         process.kill()
         process.wait()
     after = loop.measure(7)
-    return (before + after) / 2 / beside, (before + after) / 2
+    alone = [(a + b) / 2 for a, b in zip(before, after)]
+    return [a / b for a, b in zip(alone, beside)], alone[0]
 
 
 def main():
@@ -129,20 +146,21 @@ def main():
         loop = Loop(directory)
         ratios, alone = {}, []
         for _ in range(options.rounds):
-            for name, (command, windows) in contenders(options.iolens, loop.process.pid, directory).items():
-                ratio, about = run(loop, command, windows)
+            for name, (command, sign) in contenders(options.iolens, loop.process.pid, directory).items():
+                ratio, about = run(loop, command, sign, directory)
                 if ratio is None:
                     print(f"SKIP: {name}: {' '.join(about)}", file=sys.stderr)
                     continue
                 ratios.setdefault(name, []).append(ratio)
                 alone.append(about)
-                for rec in "abc":
-                    shutil.rmtree(f"{directory}/{rec}.iolens", ignore_errors=True)
+                shutil.rmtree(f"{directory}/r.iolens", ignore_errors=True)
         loop.process.stdin.close()
         loop.process.wait()
     print(f"a cached 4 KiB pread takes {statistics.median(alone):.0f} ns of CPU time; speed kept, median of {options.rounds} rounds (least .. most)")
+    print(f"{'':48} {'CPU time':28} time that passed")
     for name, values in ratios.items():
-        print(f"{name:48} {statistics.median(values):6.3f}  ({min(values):.3f} .. {max(values):.3f})")
+        columns = [f"{statistics.median(c):6.3f}  ({min(c):.3f} .. {max(c):.3f})   " for c in zip(*values)]
+        print(f"{name:48} {'  '.join(columns)}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ export interface Stretch {
 
 const NAMES: Record<Stretch["kind"], string> = {
   open: "open",
-  device: "read, waited for a device",
+  device: "read that waited",
   memory: "read from memory",
   moved: "write, or through io_uring",
   rest: "I/Os not kept one by one, and gaps",

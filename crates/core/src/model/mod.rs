@@ -39,6 +39,12 @@ pub struct Mark {
     pub text: String,
 }
 
+impl Mark {
+    /// Kind of the marks by which a recorder tells, as a bare number, how many file-level requests are open and so not in
+    /// the recording yet: what a recording that never came to its end is missing. Readers turn it into a loss.
+    pub const OPEN_REQUESTS: &str = "open-requests";
+}
+
 /// The one stream that every source yields and every consumer eats.
 ///
 /// Items come ordered by [`Observation::at_ns`]. Every analysis must decide what it does with [`Observation::Lost`].

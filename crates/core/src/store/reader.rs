@@ -92,11 +92,13 @@ impl Recording {
         for table in Table::ALL {
             blocks[table as usize - 1] = opening.read_table(table, logs.remove(&table).unwrap_or_default())?;
         }
-        let marks = opening.read_all(&blocks[Table::Marks as usize - 1])?;
+        let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1])?;
         let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1])?;
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
         let end_ns = meta.end_ns.unwrap_or(last);
         let Opening { damage, warnings, .. } = opening;
+        let open = marks.extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS).last();
+        lost.extend(open.filter(|_| meta.end_ns.is_none()).and_then(|m| never_closed(&m, end_ns)));
         // A hole after the last block reaches to the end.
         lost.extend(damage.into_iter().map(|l| match l.to_ns {
             i64::MAX => Lost { to_ns: end_ns.max(l.from_ns), ..l },
@@ -187,6 +189,21 @@ impl Recording {
         let names = self.names(range.clone());
         Observations::new(ios, self.counters(range), requests, names, lost, marks)
     }
+}
+
+/// The requests that were open when a recorder was killed (or are open now, if it still runs).
+fn never_closed(mark: &Mark, end_ns: i64) -> Option<Lost> {
+    let n: i64 = mark.text.parse().ok().filter(|n| *n > 0)?;
+    Some(Lost {
+        from_ns: mark.at_ns,
+        to_ns: end_ns.max(mark.at_ns),
+        dev: None,
+        class: None,
+        reason: LossReason::RequestUnwritten,
+        ios: Some(n),
+        bytes: None,
+        merges: None,
+    })
 }
 
 /// Batches of I/Os in order of completion. Damaged blocks are left out, and told by [`IoReader::damage`].

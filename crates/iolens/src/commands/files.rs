@@ -20,6 +20,13 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     if recording.requests_stored() == 0 {
         let path = plan.recording.display();
+        let lost = recording.lost(0..i64::MAX);
+        let lost: i64 = lost.iter().filter(|l| l.reason.is_of_requests()).filter_map(|l| l.ios).sum();
+        if lost > 0 {
+            bail!(
+                "{path} holds no file-level requests; {lost} are known to be lost (those open when a recorder is killed are)"
+            );
+        }
         bail!("{path} holds no file-level requests; record them with: iolens record --files");
     }
     let range = window::resolve(&recording, &plan.window)?;

@@ -42,3 +42,47 @@ fn a_recording_without_requests_and_a_wrong_cgroup_are_told_in_one_line() {
     assert_refused(&run(&["record", "-o", other, "--cgroup", "/etc", "--", "true"]), &["/etc", "no control group"]);
     assert!(!std::path::Path::new(other).exists());
 }
+
+/// Ends what a test has started, however the test ends.
+struct Ended(std::process::Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn requests_open_when_the_recorder_is_killed_count_as_lost() {
+    let Some(()) = ebpf() else { return };
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let rec = tmp.path().join("r.iolens");
+    let rec = rec.to_str().unwrap();
+    // One file is kept open and used, another opened anew each time; the program outlives its recorder, not its directory.
+    let data = tmp.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let script = "exec 3>\"$1/kept\"; while sleep 0.05 && [ -d \"$1\" ]; do echo x >&3; echo y > \"$1/brief\"; done";
+    let recorder = std::process::Command::new(env!("CARGO_BIN_EXE_iolens"))
+        .args(["record", "-q", "--files", "-o", rec, "--", "sh", "-c", script, "sh"])
+        .arg(&data)
+        .spawn();
+    let mut recorder = Ended(recorder.unwrap());
+    let told = || {
+        let out = run(&["files", rec, "--json"]);
+        let v: serde_json::Value = serde_json::from_slice(&out.stdout).ok()?;
+        let n = |key: &str| v["files"][key].as_u64().filter(|n| *n > 0);
+        n("requests").zip(n("lost_requests"))
+    };
+    // While it is being written, too, what is open is not in it.
+    let begun = std::time::Instant::now();
+    while told().is_none() {
+        assert!(begun.elapsed().as_secs() < 60, "{}", scene(&run(&["files", rec])));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    recorder.0.kill().unwrap();
+    recorder.0.wait().unwrap();
+    let (requests, lost) = told().expect("after the crash as before");
+    // The kept one, and what the shell and its `sleep` happened to have open.
+    assert!(requests >= 1 && (1..=4).contains(&lost), "{requests} requests, {lost} lost");
+}

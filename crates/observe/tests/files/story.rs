@@ -1,6 +1,6 @@
-//! Every way of doing I/O, against what the program did and against what `strace` saw it do.
+//! Every way of doing I/O, against what the program did and what the kernel accounted.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{collections::BTreeMap, fs, process::Command};
 
 use iolens_core::model::{Request, RequestClass, RequestFlags, SyncKind};
 
@@ -86,52 +86,4 @@ fn every_way_of_doing_io_is_counted_as_it_was_done() {
         assert!(r.start_ns <= r.end_ns && r.total_ns().is_none_or(|t| t <= r.end_ns - r.start_ns), "{path} {r:?}");
         assert!(r.first.windows(2).all(|w| w[0].bytes > 0 && w[1].bytes > 0), "{path} {r:?}");
     }
-}
-
-/// Bytes by path as `strace -y` tells them, of calls that moved any.
-fn by_strace(log: &str, below: &Path) -> BTreeMap<String, (i64, i64)> {
-    let below = format!("<{}/", below.canonicalize().unwrap().display());
-    let mut all: BTreeMap<String, (i64, i64)> = BTreeMap::new();
-    for line in log.lines().filter(|l| !l.contains("unfinished")) {
-        let Some((call, result)) = line.rsplit_once(" = ") else { continue };
-        let bytes: i64 = result.split(|c: char| !c.is_ascii_digit() && c != '-').next().unwrap().parse().unwrap_or(-1);
-        let name = call.split_whitespace().nth(2).unwrap_or("");
-        // The first descriptor is the one that matters; a path in angle brackets follows it.
-        let path = call.split_once(&below).and_then(|(_, rest)| rest.split('>').next());
-        let (Some(path), true) = (path, bytes > 0) else { continue };
-        let counts = all.entry(path.trim_end_matches(" (deleted)").to_owned()).or_default();
-        if ["read(", "pread64(", "readv(", "preadv(", "preadv2("].iter().any(|c| name.starts_with(c)) {
-            counts.0 += bytes;
-        } else if ["write(", "pwrite64(", "writev(", "pwritev("].iter().any(|c| name.starts_with(c)) {
-            counts.1 += bytes;
-        }
-    }
-    all
-}
-
-#[test]
-fn strace_sees_the_same_bytes_on_the_same_run() {
-    let _turn = turn();
-    if !machine_has(&["cc", "strace"]) {
-        return;
-    }
-    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
-    let program = story(tmp.path());
-    let data = tmp.path().join("data");
-    fs::create_dir(&data).unwrap();
-    let log = tmp.path().join("strace.log");
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-ttt", "-T", "-o"]).arg(&log).arg(&program).arg(&data);
-    let (requests, lost) = record(&children(), &mut strace, &data);
-    assert!(lost.is_empty(), "{lost:?}");
-    let theirs = by_strace(&fs::read_to_string(&log).unwrap(), &data);
-    let ours = sums(&requests);
-    // Interrupted lines of threads are split in strace's log, and copies have two descriptors: expected above.
-    for (path, (bytes_in, bytes_out)) in
-        theirs.iter().filter(|(p, _)| !["shared", "copied", "positional"].contains(&p.as_str()))
-    {
-        let s = ours.get(path).unwrap_or_else(|| panic!("{path} in {ours:?}"));
-        assert_eq!((s.2, s.4), (*bytes_in, *bytes_out), "{path}");
-    }
-    assert!(theirs.len() >= 12, "{theirs:?}");
 }

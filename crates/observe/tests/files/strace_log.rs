@@ -8,8 +8,10 @@ pub struct Call {
     pub name: String,
     /// Entry, as `strace` saw it: microseconds of the wall clock.
     pub start_us: f64,
-    /// Until the exit, as it saw that.
+    /// Until the exit, by `-T`; counted from a little after the stamp of the entry.
     pub duration_us: f64,
+    /// The thread's next stamp, by which the call was over.
+    pub over_us: f64,
     /// What it returned; negative of a failure.
     pub result: i64,
     /// Files behind descriptors among its arguments, relative to the directory.
@@ -21,11 +23,16 @@ pub struct Call {
 /// The calls of a log that touch files below `below`, in the order of their beginnings.
 pub fn calls(log: &str, below: &Path) -> Vec<Call> {
     let mut unfinished: HashMap<&str, (f64, String)> = HashMap::new();
-    let mut out = Vec::new();
+    // The last call of each thread.
+    let mut latest: HashMap<&str, usize> = HashMap::new();
+    let mut out: Vec<Call> = Vec::new();
     for line in log.lines() {
         let Some((pid, rest)) = line.trim_start().split_once(char::is_whitespace) else { continue };
         let Some((stamp, text)) = rest.trim_start().split_once(' ') else { continue };
         let start_us = stamp.parse::<f64>().expect("a time stamp") * 1e6;
+        if let Some(at) = latest.remove(pid) {
+            out[at].over_us = start_us;
+        }
         if let Some(head) = text.strip_suffix(" <unfinished ...>") {
             unfinished.insert(pid, (start_us, head.to_owned()));
             continue;
@@ -37,7 +44,10 @@ pub fn calls(log: &str, below: &Path) -> Vec<Call> {
             }
             None => (start_us, text.to_owned()),
         };
-        out.extend(call(start_us, &text, below));
+        if let Some(call) = call(start_us, &text, below) {
+            latest.insert(pid, out.len());
+            out.push(call);
+        }
     }
     out.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
     out
@@ -52,7 +62,8 @@ fn call(start_us: f64, text: &str, below: &Path) -> Option<Call> {
     let number: String = result.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
     let files: Vec<String> = descriptors(arguments, below);
     let opened = descriptors(result, below).pop();
-    let call = Call { name: name.to_owned(), start_us, duration_us, result: number.parse().ok()?, files, opened };
+    let (name, over_us, result) = (name.to_owned(), f64::INFINITY, number.parse().ok()?);
+    let call = Call { name, start_us, duration_us, over_us, result, files, opened };
     (!call.files.is_empty() || call.opened.is_some()).then_some(call)
 }
 

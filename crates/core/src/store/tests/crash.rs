@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::support::{copy, ios, meta, numbers, read, ring_full, small_segments};
-use crate::model::{LossReason, Observation, RecorderCost};
+use crate::model::{LossReason, Mark, Observation, RecorderCost};
 use crate::store::{Recording, RecordingWriter, WriterOptions};
 
 /// Opens what a crash left and checks that it is a prefix of what was pushed; its length.
@@ -205,4 +205,31 @@ fn a_disk_without_room_for_the_first_files_keeps_nothing_of_them() {
     let e = RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect_err("no room");
     assert!(e.is_no_space(), "{e}");
     assert!(!dir.exists());
+}
+
+#[test]
+fn requests_open_at_a_crash_are_counted_and_those_of_a_whole_recording_are_not() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    for (name, finished, expected) in
+        [("killed", false, vec![(LossReason::RequestUnwritten, Some(7))]), ("whole", true, vec![])]
+    {
+        let dir = tmp.path().join(name);
+        let mut w = RecordingWriter::create(&dir, meta(), WriterOptions::default()).expect("creates");
+        for (at_ns, n) in [(1_000, 3), (2_000, 7)] {
+            let open = Mark { at_ns, kind: Mark::OPEN_REQUESTS.to_owned(), text: n.to_string() };
+            w.push(&Observation::Mark(open)).expect("pushes");
+        }
+        w.push(&Observation::Mark(Mark { at_ns: 2_500, kind: "phase".to_owned(), text: "x".to_owned() }))
+            .expect("pushes");
+        w.tick(3_000).expect("ticks");
+        if finished {
+            w.finish(4_000, RecorderCost::default()).expect("finishes");
+        } else {
+            drop(w);
+        }
+        let r = Recording::open(&dir).expect("opens");
+        let lost: Vec<_> = r.lost(0..i64::MAX).iter().map(|l| (l.reason, l.ios)).collect();
+        assert_eq!(lost, expected, "{name}");
+        assert_eq!(r.marks(0..i64::MAX).len(), 1, "bookkeeping is no remark");
+    }
 }

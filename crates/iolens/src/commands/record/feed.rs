@@ -57,6 +57,7 @@ pub struct Feed {
     start_ns: i64,
     writer_gone: bool,
     files: Option<Box<FilesTracer>>,
+    open_requests: u64,
 }
 
 /// What counters cannot show, for every screen of a recording made from them.
@@ -77,6 +78,7 @@ impl Feed {
             start_ns,
             writer_gone: false,
             files: None,
+            open_requests: 0,
         };
         let why_not = match options.choice {
             SourceChoice::Counters => "as asked for".to_owned(),
@@ -121,6 +123,7 @@ impl Feed {
             start_ns: 0,
             writer_gone: false,
             files: None,
+            open_requests: 0,
         }
     }
 
@@ -139,13 +142,19 @@ impl Feed {
         self.start_ns
     }
 
+    /// File-level requests that are open, and so not taken yet.
+    pub fn open_requests(&self) -> u64 {
+        self.open_requests
+    }
+
     /// Takes whatever there is by now.
     ///
     /// # Errors
     /// The ring or the counters cannot be read any more.
     pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
         if let Some(files) = &mut self.files {
-            files.poll(&mut taken.requests, &mut taken.lost).context("file-level requests cannot be read")?;
+            let stats = files.poll(&mut taken.requests, &mut taken.lost);
+            self.open_requests = stats.context("file-level requests cannot be read")?.open;
         }
         match &mut self.kind {
             Kind::Events { tracer, .. } => {

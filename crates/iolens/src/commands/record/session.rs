@@ -93,6 +93,8 @@ pub struct Session {
     options: SessionOptions,
     start_ns: i64,
     next_housekeeping_ns: i64,
+    /// Open file-level requests as last told.
+    told_open: u64,
     progress: Progress,
     cost_before: RecorderCost,
 }
@@ -134,6 +136,7 @@ impl Session {
             options,
             start_ns,
             next_housekeeping_ns: 0,
+            told_open: 0,
             progress: Progress::default(),
             cost_before,
         };
@@ -241,6 +244,12 @@ impl Session {
     fn keep_house(&mut self, now_ns: i64) -> Result<()> {
         let marks = self.clock.check(now_ns);
         self.send(marks.into_iter().map(Observation::Mark).collect());
+        let open = self.feed.open_requests();
+        if open != self.told_open {
+            // If this recorder is killed they are lost, and this says how many.
+            self.told_open = open;
+            self.mark(Mark::OPEN_REQUESTS, &open.to_string());
+        }
         let mut taken = Taken::default();
         self.feed.sample_counters_beside_events(&mut taken);
         self.deliver(taken);
