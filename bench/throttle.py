@@ -157,14 +157,16 @@ class Braked(Copy):
         prefix = [a.program, "throttle", "-q", "--path", disk.mount, "--log", log, "--actuator", a.actuator, *options, "--"]
         super().__init__(disk, prefix, seconds, to_the_end)
         steps = [json.loads(line) for line in open(log)]
-        self.steps = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < seconds - 1]
+        # The first decision is a second or two after the reader's start.
+        self.steps = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < seconds - 4]
         self.settled = self.steps[SETTLE_SAMPLES:] or self.steps
         self.busy = mean(s["busy_percent"] for s in self.settled)
         # Means of ten samples, as one sample of a bursty disk says little.
         windows = [mean(s["busy_percent"] for s in self.settled[i:i + 10]) for i in range(max(len(self.settled) - 9, 1))]
         self.furthest = max(windows, key=lambda u: abs(u - TARGET))
-        self.changes = sum(x["mode"] != y["mode"] for x, y in zip(self.settled, self.settled[1:]))
-        self.per_min = self.changes * 60 / max(len(self.settled), 1)
+        # In whichever minute has the most; decisions are a second apart.
+        changes = [x["mode"] != y["mode"] for x, y in zip(self.settled, self.settled[1:])]
+        self.changes = max(sum(changes[i:i + 60]) for i in range(max(len(changes) - 59, 1)))
 
     def trace(self):
         of = lambda v: "-" if v is None else f"{v:.0f}"
@@ -220,8 +222,8 @@ def main():
         verdict(f"p99 within {P99_TIMES} times its solo run", f"{braked.p99 / solo:.2f}", braked.p99 <= P99_TIMES * solo)
         verdict(f"busy within {SETTLED_PP} points of {TARGET} after {SETTLE_SAMPLES} samples",
                 f"mean {braked.busy:.1f} %, furthest mean of ten {braked.furthest:.1f} %", abs(braked.furthest - TARGET) <= SETTLED_PP)
-        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{braked.changes} in {len(braked.settled)} samples",
-                braked.per_min <= TRANSITIONS_PER_MIN)
+        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{braked.changes} in the worst, of {len(braked.settled)} samples",
+                braked.changes <= TRANSITIONS_PER_MIN)
         verdict("the copy is whole", braked.whole, braked.whole)
         if not a.no_sweep:
             best = best_static(disk, a, solo)
