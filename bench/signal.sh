@@ -18,7 +18,9 @@ own_cost() { # NAME ARGUMENTS...
   target/release/iolens throttle -q --path "$path" "$@" -- sleep 24 & local pid=$!
   sleep 3
   local guardian before after
-  guardian=$(for child in $(cat "/proc/$pid/task/$pid/children"); do grep -qzx guard "/proc/$child/cmdline" && echo "$child"; done)
+  guardian=$(for child in $(cat "/proc/$pid/task/$pid/children"); do
+    if grep -qzx guard "/proc/$child/cmdline"; then echo "$child"; fi
+  done)
   ticks() { awk '{ sum += $14 + $15 } END { print sum }' "/proc/$pid/stat" "/proc/$guardian/stat"; }
   before=$(ticks); sleep 20; after=$(ticks)
   awk -v t=$((after - before)) -v hz="$(getconf CLK_TCK)" -v n="$name" 'BEGIN {

@@ -23,7 +23,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1 << 20
 # Slow enough that what the processor does to each I/O hardly counts.
-BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 1024
+BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 512
 READER_PER_S = 45
 TARGET, SETTLED_PP, SETTLE_SAMPLES = 70, 5, 10
 P99_TIMES, SHARE_OF_STATIC, TRANSITIONS_PER_MIN = 1.3, 0.8, 2
@@ -59,7 +59,8 @@ class Disk:
             with open(f"/sys/block/{os.path.basename(self.loop)}/queue/read_ahead_kb", "w") as f:
                 f.write(str(READAHEAD_KIB))
             sh("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1", self.loop)
-            sh("mount", self.loop, self.mount)
+            # The kernel's own zeroing of inode tables would be a third party on this disk.
+            sh("mount", "-o", "noinit_itable", self.loop, self.mount)
             self.undo.append(lambda: sh("umount", self.mount))
         except BaseException:
             self.__exit__()
@@ -156,14 +157,16 @@ class Braked(Copy):
         prefix = [a.program, "throttle", "-q", "--path", disk.mount, "--log", log, "--actuator", a.actuator, *options, "--"]
         super().__init__(disk, prefix, seconds, to_the_end)
         steps = [json.loads(line) for line in open(log)]
-        self.steps = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < seconds - 1]
+        # The first decision is a second or two after the reader's start.
+        self.steps = [s for s in steps if s["time_unix_s"] - steps[0]["time_unix_s"] < seconds - 4]
         self.settled = self.steps[SETTLE_SAMPLES:] or self.steps
         self.busy = mean(s["busy_percent"] for s in self.settled)
         # Means of ten samples, as one sample of a bursty disk says little.
         windows = [mean(s["busy_percent"] for s in self.settled[i:i + 10]) for i in range(max(len(self.settled) - 9, 1))]
         self.furthest = max(windows, key=lambda u: abs(u - TARGET))
-        self.changes = sum(x["mode"] != y["mode"] for x, y in zip(self.settled, self.settled[1:]))
-        self.per_min = self.changes * 60 / max(len(self.settled), 1)
+        # In whichever minute has the most; decisions are a second apart.
+        changes = [x["mode"] != y["mode"] for x, y in zip(self.settled, self.settled[1:])]
+        self.changes = max(sum(changes[i:i + 60]) for i in range(max(len(changes) - 59, 1)))
 
     def trace(self):
         of = lambda v: "-" if v is None else f"{v:.0f}"
@@ -219,8 +222,8 @@ def main():
         verdict(f"p99 within {P99_TIMES} times its solo run", f"{braked.p99 / solo:.2f}", braked.p99 <= P99_TIMES * solo)
         verdict(f"busy within {SETTLED_PP} points of {TARGET} after {SETTLE_SAMPLES} samples",
                 f"mean {braked.busy:.1f} %, furthest mean of ten {braked.furthest:.1f} %", abs(braked.furthest - TARGET) <= SETTLED_PP)
-        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{braked.changes} in {len(braked.settled)} samples",
-                braked.per_min <= TRANSITIONS_PER_MIN)
+        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{braked.changes} in the worst, of {len(braked.settled)} samples",
+                braked.changes <= TRANSITIONS_PER_MIN)
         verdict("the copy is whole", braked.whole, braked.whole)
         if not a.no_sweep:
             best = best_static(disk, a, solo)

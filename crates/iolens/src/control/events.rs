@@ -13,9 +13,9 @@ use iolens_observe::topology::{Disk, MountPath};
 use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
 
 /// How often the kernel's ring is emptied.
-const POLL: Duration = Duration::from_millis(10);
+const POLL: Duration = Duration::from_millis(20);
 
-/// 4 MiB hold 40 thousand I/Os: four million per second at this pace.
+/// 4 MiB hold 40 thousand I/Os: two million per second at this pace.
 const RING_BYTES: u32 = 4 << 20;
 
 /// How long a window waits for I/Os that began in it and are still in flight.

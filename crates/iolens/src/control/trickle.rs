@@ -23,8 +23,9 @@ const PIECE: u64 = 1 << 20;
 /// from its beginning again this often.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// From so many unwritten bytes on the command waits.
-const MOST_UNWRITTEN: u64 = 32 << 20;
+/// From so many unwritten bytes on the command waits. A file that always has some is written by the kernel every 30 s
+/// (`dirty_expire_centisecs`), all at once: this is how much that can be.
+const MOST_UNWRITTEN: u64 = 8 << 20;
 
 /// How often to look at files that had nothing to write.
 const LOOK: Duration = Duration::from_millis(50);
