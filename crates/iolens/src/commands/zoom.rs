@@ -103,14 +103,16 @@ pub fn device_keys(devices: &[Device], by: GroupBy) -> Vec<GroupKey> {
     ids.into_iter().map(GroupKey::Device).collect()
 }
 
+fn device_name(devices: &[Device], dev: DevId) -> String {
+    devices.iter().find(|d| d.id == dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
+}
+
 /// What a row is called; names are escaped by the writer.
 pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     let unknown = || "unknown".to_owned();
     match key {
         GroupKey::All => String::new(),
-        GroupKey::Device(dev) => {
-            devices.iter().find(|d| d.id == dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
-        }
+        GroupKey::Device(dev) => device_name(devices, dev),
         GroupKey::Process(Some(tgid), Some(comm)) => format!("{}[{tgid}]", comm.to_text()),
         GroupKey::Process(Some(tgid), None) => format!("[{tgid}]"),
         GroupKey::Process(None, comm) => comm.map_or_else(unknown, |c| c.to_text().into_owned()),
@@ -238,9 +240,12 @@ pub fn show_worst_moment(path: &Path, disk: Option<DevId>) -> Result<()> {
         print!("{}", demo_text::worst_moment(worst, second));
     }
     let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(140, |w| usize::from(w.ws_col));
-    let seconds = ("Each second, as iostat 1 would show it:", &*table(&coarse, COARSE_NS));
-    let detail = ("Each 10 ms around the worst moment:", &*table(around, FINE_NS));
-    print!("{}", demo_text::side_by_side(seconds, detail, columns));
+    let devices = &recording.meta().devices;
+    let of = disk.map(|disk| format!(" on {}", escape::terminal(&device_name(devices, disk)))).unwrap_or_default();
+    let seconds = format!("Each second{of}, as iostat 1 would show it:");
+    let detail = format!("Each 10 ms{of} around the worst moment:");
+    let (left, right) = (table(&coarse, COARSE_NS), table(around, FINE_NS));
+    print!("{}", demo_text::side_by_side((&seconds, &left), (&detail, &right), columns));
     print!("{}", demo_text::closer_look(path, worst));
     Ok(())
 }

@@ -36,7 +36,8 @@ impl BreathingLoad {
         BreathingLoad {
             dir: dir.to_owned(),
             duration: Duration::from_secs(15),
-            period: Duration::from_secs(4),
+            // Six breaths: fewer than five bursts or periods would be a suspicion only.
+            period: Duration::from_millis(2400),
             reads_per_s: 400,
             read_area_bytes: 128 * MIB,
             max_burst_bytes: 128 * MIB,

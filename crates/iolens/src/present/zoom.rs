@@ -63,15 +63,24 @@ impl ZoomWriter {
             }
             Format::Table => {
                 let mut line = format!("{:>8}", "time");
-                if let Some(group) = self.group_name() {
+                let group = self.group_name().unwrap_or("");
+                if self.by == GroupBy::Device {
                     let _ = write!(line, "  {group:<16}");
                 }
                 fields(self.extended).for_each(|f| {
                     let _ = write!(line, "{:>w$}", f.title, w = f.width);
                 });
+                if self.name_is_last() {
+                    let _ = write!(line, "     {group}");
+                }
                 line + "\n"
             }
         }
+    }
+
+    /// In the table, names of any length stand where they push no number aside.
+    fn name_is_last(&self) -> bool {
+        matches!(self.by, GroupBy::Process | GroupBy::Cgroup | GroupBy::File)
     }
 
     /// One row; `group` is the name of its group (not escaped).
@@ -127,15 +136,20 @@ impl ZoomWriter {
         // Where a slot ends between the steps, so does its label.
         let decimals = if self.is_cut(row) { self.time_decimals.max(3) } else { self.time_decimals };
         let mut line = format!("{:>8.decimals$}", row.to_ns as f64 / 1e9);
-        if self.group_name().is_some() {
+        if self.by == GroupBy::Device {
             let _ = write!(line, "  {:<16}", escape::terminal(group));
         }
         for f in fields(self.extended) {
             let _ = write!(line, "{:>w$}", cell(f, row), w = f.width);
         }
-        line.push_str(if row.lossy { " *" } else { "" });
-        line.push_str(if self.is_cut(row) { " ~\n" } else { "\n" });
-        line
+        let marks = [row.lossy.then_some(" *"), self.is_cut(row).then_some(" ~")];
+        let marks: String = marks.into_iter().flatten().collect();
+        if self.name_is_last() {
+            let _ = write!(line, "{marks:<4} {}", escape::terminal(group));
+        } else {
+            line.push_str(&marks);
+        }
+        line + "\n"
     }
 
     fn csv_row(&self, row: &Row, group: &str) -> String {
@@ -254,6 +268,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn long_names_stand_last_and_move_no_number() {
+        let mut w = ZoomWriter::new(Format::Table, GroupBy::File, false, 100_000_000);
+        let text = w.begin() + &w.row(&row(), "/a") + &w.row(&idle(), "/a/very/long/path/of/a/file\n");
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with("us/w     file") && lines[1].ends_with("82941     /a"), "{text}");
+        assert!(lines[2].ends_with("- *   /a/very/long/path/of/a/file\\x0a"), "{text}");
+        assert_eq!(lines[1].find("/a"), lines[2].find("/a"), "{text}");
     }
 
     #[test]

@@ -188,11 +188,10 @@ impl CalibratedDisk {
 impl Drop for CalibratedDisk {
     fn drop(&mut self) {
         self.device = None;
-        if let Some(session) = self.session.take() {
-            if let Err(e) = session.umount_and_join() {
-                eprintln!("the programmed disk could not be unmounted: {e}");
-                return;
-            }
+        let unmounted = self.session.take().map_or(Ok(()), BackgroundSession::umount_and_join);
+        if let Err(e) = unmounted {
+            // Its threads still wait for requests: joining them would wait for ever.
+            return eprintln!("the programmed disk could not be unmounted: {e}");
         }
         for server in self.servers.drain(..) {
             let _ = server.join();
