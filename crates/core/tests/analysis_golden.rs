@@ -1,10 +1,13 @@
 //! Published and measured tables (`fixtures/golden`) fed back in give the numbers that are known to follow from them.
 
 use iolens_core::analysis::bursts::{BurstRule, Limit, LimitSource, find, sampled_view_of};
-use iolens_core::analysis::cells::Series;
+use iolens_core::analysis::cells::{Cells, Series};
 use iolens_core::analysis::envelope::{max_aligned, max_sliding, token_bucket_depth};
 use iolens_core::analysis::periodicity::{self, Verdict};
 use iolens_core::analysis::starvation::slot_contrast;
+use iolens_core::analysis::{Latencies, ReportBuilder, ReportPlan, Window};
+use iolens_core::model::{Class, DevId, Io, Op, RecorderCost, RecordingMeta, Source};
+use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
 
 /// The rows of a golden table, as numbers.
 fn table(name: &str) -> Vec<Vec<f64>> {
@@ -15,15 +18,46 @@ fn table(name: &str) -> Vec<Vec<f64>> {
 
 const KIB: f64 = 1024.0;
 
-/// Writes of the published 10 Hz table.
-fn writes_10hz() -> Series {
-    let rows = table("seed3_agg_10hz");
-    Series {
-        from_ns: 153_000_000_000,
-        dt_ns: 100_000_000,
-        bytes: rows.iter().map(|r| (r[5] * 0.1 * KIB).round() as u64).collect(),
-        ios: rows.iter().map(|r| (r[4] * 0.1).round() as u64).collect(),
+const DEV: DevId = DevId(8 << 20);
+const START_NS: i64 = 153_000_000_000;
+const TENTH_NS: i64 = 100_000_000;
+
+/// The I/Os of the published 10 Hz table: in each slot as many, of as many bytes, of that mean latency, evenly spread.
+fn published_ios() -> Vec<Io> {
+    let mut ios = Vec::new();
+    for (slot, r) in table("seed3_agg_10hz").iter().enumerate() {
+        for (op, [per_s, kib_per_s, us]) in [(Op::READ, [r[1], r[2], r[3]]), (Op::WRITE, [r[4], r[5], r[6]])] {
+            let n = (per_s * 0.1).round() as i64;
+            let bytes = (kib_per_s * 0.1 * KIB).round() as i64;
+            ios.extend((0..n).map(|i| {
+                let done_ns = slot as i64 * TENTH_NS + (2 * i + 1) * TENTH_NS / (2 * n);
+                let share = bytes * (i + 1) / n - bytes * i / n;
+                Io::new(done_ns, DEV, op, share, Some(0), (us * 1e3).round() as i64)
+            }));
+        }
     }
+    ios.sort_by_key(|io| io.done_ns);
+    ios
+}
+
+/// The same I/Os after they went through a recording on disk.
+fn recorded() -> Vec<Io> {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("seed3.iolens");
+    let meta = RecordingMeta::new(Source::Import("table".to_owned()), 0);
+    let mut writer = RecordingWriter::create(&dir, meta, WriterOptions::default()).expect("a recording");
+    writer.push_ios(&published_ios()).expect("written");
+    writer.finish(20 * TENTH_NS, RecorderCost::default()).expect("finished");
+    let recording = Recording::open(&dir).expect("readable");
+    recording.ios(0..i64::MAX, IoColumns::ALL).flat_map(|batch| batch.expect("undamaged")).collect()
+}
+
+/// Writes of the published 10 Hz table, from the recording made of it, in its own slots and at its own time.
+fn writes_10hz() -> Series {
+    let window = Window::new(0, 20 * TENTH_NS);
+    let mut cells = Cells::new(window);
+    recorded().iter().for_each(|io| cells.push(io));
+    Series { from_ns: START_NS, ..cells.series(DEV, Class::Write, TENTH_NS, window) }
 }
 
 fn limit(bytes_per_s: f64) -> Limit {
@@ -128,6 +162,64 @@ fn coarse_samples_hide_what_they_hide() {
     let view = sampled_view_of(&s, burst, 1_000_000_000);
     assert!(view.min_bytes_per_s <= second && second <= view.max_bytes_per_s);
     assert!(view.hidden_factor >= 4.4, "{view:?}");
+    // Fifteen seconds hold one period of fifteen, with the phase that the table had.
+    let coarse = sampled_view_of(&s, burst, 15_000_000_000);
+    near(burst.peak_bytes_per_s / coarse.max_bytes_per_s, 65.5, 0.05);
+    near(coarse.max_bytes_per_s, quarter_minute, 1.0);
+    let minute = sampled_view_of(&s, burst, 60_000_000_000);
+    near(minute.max_bytes_per_s, quarter_minute / 4.0, 1.0);
+    assert!(minute.hidden_factor > coarse.hidden_factor);
+}
+
+#[test]
+fn the_published_reads_waited_and_the_writes_queued() {
+    let rows = table("seed3_agg_10hz");
+    // Peak at 153.8: two reads of 136.888 ms on average, beside the published second's and quarter minute's.
+    let slot = |at_ns: i64| (at_ns / TENTH_NS) as usize;
+    let mut reads = vec![Latencies::new(); 20];
+    let mut writes = vec![Latencies::new(); 20];
+    for io in recorded() {
+        let to = if io.class() == Class::Read { &mut reads } else { &mut writes };
+        to[slot(io.done_ns)].add(io.total_ns());
+    }
+    let (at, peak) = reads
+        .iter()
+        .enumerate()
+        .filter_map(|(i, l)| Some((i, l.mean_us()?)))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .expect("reads");
+    near(rows[at][0], 153.8, 1e-6);
+    near(peak / 1e3, 136.888, 0.0005);
+    assert!(reads[at].n() == 2 && reads[at].low_n());
+    let second = table("seed3_agg_1s").iter().find(|r| r[0] == 154.0).expect("the second")[3];
+    near(peak / second, 7.70, 0.005);
+    let quarter_minute = table("seed3_agg_15s").iter().find(|r| r[0] == 160.0).expect("the quarter minute")[3];
+    near(peak / quarter_minute, 28.0, 0.05);
+    // Little: outstanding writes are rate times latency.
+    for (i, outstanding) in [(6, 293.0), (7, 344.0), (8, 99.0)] {
+        let l = writes[i].n() as f64 * 10.0 * writes[i].mean_us().expect("writes") / 1e6;
+        near(l, outstanding, 0.5);
+    }
+}
+
+#[test]
+fn a_report_of_the_published_seconds_finds_the_burst_and_proves_nothing() {
+    let limits = [(DEV, 2.4e9)].into();
+    let window = Window::new(0, 20 * TENTH_NS);
+    let mut builder = ReportBuilder::with_plan(window, ReportPlan { limits, ..ReportPlan::default() });
+    recorded().iter().for_each(|io| builder.push(io));
+    let report = builder.finish(0);
+    let stream = &report.details[0].streams[1];
+    assert_eq!(stream.bursts.len(), 1, "{:?}", stream.bursts);
+    let b = &stream.bursts[0].burst;
+    assert_eq!((b.from_ns, b.to_ns), (5 * TENTH_NS, 9 * TENTH_NS));
+    near(b.bytes as f64 / KIB, 478_360.0, 0.5);
+    // 293, 344 and 99 outstanding in three tenths of a second; a window of 100 ms sees what of it lay inside.
+    assert!(stream.bursts[0].in_flight > Some(250.0), "{:?}", stream.bursts[0]);
+    for f in &report.findings {
+        assert_ne!(f.evidence.get("verdict"), Some(&"starvation".into()), "one burst proves nothing: {}", f.summary);
+        assert_ne!(f.kind.name(), "periodicity", "two seconds do not breathe: {}", f.summary);
+    }
 }
 
 #[test]

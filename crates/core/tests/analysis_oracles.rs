@@ -4,9 +4,9 @@
 
 mod simulator;
 
-use iolens_core::analysis::capacity::mmc_response;
 use iolens_core::analysis::findings::{Finding, FindingKind};
 use iolens_core::analysis::io_ticks::{IoTicks, Regime};
+use iolens_core::analysis::models::mmc_response;
 use iolens_core::analysis::order::{Hold, Span, StartOrder, Sweep};
 use iolens_core::analysis::{Devices, Report, ReportBuilder, Window};
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Lost, Op};

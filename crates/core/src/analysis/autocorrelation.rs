@@ -20,20 +20,20 @@ pub fn autocorrelation(values: &[f64], max_lag: usize) -> Vec<f64> {
 }
 
 /// The roots of unity of one size.
-struct Turns {
+pub(super) struct Turns {
     cos: Vec<f64>,
     sin: Vec<f64>,
 }
 
 impl Turns {
-    fn new(size: usize) -> Turns {
+    pub(super) fn new(size: usize) -> Turns {
         let angle = |k: usize| -std::f64::consts::TAU * k as f64 / size as f64;
         let half = size / 2;
         Turns { cos: (0..half).map(|k| angle(k).cos()).collect(), sin: (0..half).map(|k| angle(k).sin()).collect() }
     }
 
     /// Cooley and Tukey, radix 2, in place; the length is a power of two.
-    fn transform(&self, re: &mut [f64], im: &mut [f64]) {
+    pub(super) fn transform(&self, re: &mut [f64], im: &mut [f64]) {
         let n = re.len();
         let bits = n.trailing_zeros();
         for i in 0..n {

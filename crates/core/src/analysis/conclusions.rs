@@ -157,7 +157,18 @@ fn microburst(detail: &DeviceDetail, stream: &StreamDetail, b: &BurstDetail, all
             ("limit_bytes_per_s", json!(stream.limit.map(|l| l.bytes_per_s))),
             ("limit_source", json!(stream.limit.map(|l| l.source))),
             ("percent_of_limit", json!(burst.percent_of_limit)),
+            ("exceeds_limit", json!(burst.exceeds_limit)),
+            ("above_baseline", json!(burst.above_baseline)),
+            ("core_bytes", json!(burst.core_bytes)),
             ("bucket_bytes", json!(burst.bucket_bytes)),
+            ("mean_15s_bytes_per_s", json!(b.quarter_minute.map(|v| v.median_bytes_per_s))),
+            ("hidden_factor_15s", json!(b.quarter_minute.map(|v| v.hidden_factor))),
+            ("mean_60s_bytes_per_s", json!(b.minute.map(|v| v.median_bytes_per_s))),
+            ("hidden_factor_60s", json!(b.minute.map(|v| v.hidden_factor))),
+            ("active_second_bytes_per_s", json!(b.active_second_bytes_per_s)),
+            ("in_flight", json!(b.in_flight)),
+            ("other_class_max_us", json!(b.other_max_us)),
+            ("other_class_ios", json!(b.other_n)),
             ("bursts_in_recording", json!(all)),
             ("lossy", json!(b.lossy)),
             ("cause", json!(cause)),
@@ -200,8 +211,12 @@ fn starved_in_words(
         _ if s.bursts == 1 => ("1 burst".to_owned(), "suggestive only: one burst proves nothing".to_owned()),
         _ => (format!("{} bursts", s.bursts), "suggestive only: fewer than 5 bursts".to_owned()),
     };
+    let order = match s.direction {
+        starvation::Direction::LatencyFirst => " But latency rises before the bursts: they are not its only cause.",
+        starvation::Direction::BurstFirst | starvation::Direction::Unclear => "",
+    };
     format!(
-        "{} wait while {} burst{by}: 99 % took up to {} during {bursts}, up to {} otherwise ({:.1} times; median {:.1} times; {} of them against {}; {certainty}).",
+        "{} wait while {} burst{by}: 99 % took up to {} during {bursts}, up to {} otherwise ({:.1} times; median {:.1} times; {} of them against {}; {certainty}).{order}",
         plural(victim.class),
         plural(burster.class).to_lowercase(),
         time(during),
@@ -235,6 +250,8 @@ fn starvation_evidence(victim: &StreamDetail, s: &Starvation, cause: Option<Stri
         ("ios_during", json!(s.treated)),
         ("ios_outside", json!(s.control)),
         ("lag_s", json!(s.lag_ns as f64 / 1e9)),
+        ("direction", json!(s.direction)),
+        ("follows_s", json!(s.follows_ns.map(|ns| ns as f64 / 1e9))),
         ("cause", json!(cause)),
     ])
 }
@@ -257,7 +274,11 @@ fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_o
     }
     let cause = name_of(stream.periodic_cause, path_of);
     let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly by {c}"));
-    let sure = if tentative { "; tentative: too few periods to be sure" } else { "" };
+    let sure = match p.cycles {
+        _ if !tentative => "",
+        Some(cycles) if cycles < 5.0 => "; tentative: too few periods to be sure",
+        _ => "; tentative: only the onsets say so",
+    };
     Some(Finding {
         kind: FindingKind::Periodicity,
         dev: Some(detail.dev),
@@ -279,6 +300,9 @@ fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_o
             ("confidence", json!(1.0 - p_value)),
             ("p_value", json!(p_value)),
             ("autocorrelation", json!(p.acf)),
+            ("onset_period_s", json!(p.onset_period_s)),
+            ("onset_power", json!(p.onset_power)),
+            ("onset_p_value", json!(p.onset_p_value)),
             ("cycles", json!(p.cycles)),
             ("onsets", json!(p.onsets)),
             ("onsets_in_step", json!(p.in_step)),
@@ -325,8 +349,13 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
         evidence: evidence([
             ("saturated_percent", json!(percent)),
             ("max_ios_per_s", json!(max)),
+            ("max_ios_per_s_ci", json!(c.max_ios_per_s_ci)),
             ("min_us", json!(min_us)),
+            ("min_us_ci", json!(c.min_us_ci)),
             ("knee_in_flight", json!(c.knee_in_flight)),
+            ("knee_in_flight_ci", json!(c.knee_in_flight_ci)),
+            ("mix_load", json!(c.mix_load)),
+            ("model", json!(c.models.first())),
             ("mean_in_flight", json!(c.mean_in_flight)),
             ("max_in_flight", json!(worst)),
             ("headroom", json!(c.headroom)),

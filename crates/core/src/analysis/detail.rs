@@ -3,10 +3,12 @@
 use serde::Serialize;
 
 use super::attribution::{Attribution, AttributionSummary};
-use super::bursts::{self, Burst, BurstRule, Limit, SampledView};
-use super::capacity::{Capacity, capacity};
+pub use super::burst_detail::{BurstDetail, MOST_BURSTS};
+use super::burst_detail::{Found, Surroundings, find_bursts, largest};
+use super::bursts::Limit;
+use super::capacity::{Capacity, Known, capacity};
 use super::cells::{Actor, CLASSES, Cells, Series};
-use super::envelope::{Unevenness, max_sliding, running_sums, unevenness};
+use super::envelope::{Unevenness, max_sliding, unevenness};
 use super::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
 use super::load::{LoadPoint, LoadWindows};
 use super::losses::Losses;
@@ -20,14 +22,8 @@ use super::starvation::{self, Starvation};
 use super::window::Window;
 use crate::model::{Class, DevId, Io};
 
-/// Bursts that are kept of one stream; the largest.
-pub const MOST_BURSTS: usize = 1000;
-
 /// Requests of each class of which starvation is judged.
 const SAMPLE: usize = 1 << 17;
-
-/// Bursts closer than this are one.
-const GAP_NS: i64 = 100_000_000;
 
 /// Finest slots for bursts, and the most of them.
 const BURST_SLOT_NS: i64 = 10_000_000;
@@ -36,7 +32,7 @@ const MOST_SLOTS: i64 = 1_000_000;
 /// What is gathered of one device.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    slots: SlotSweep,
+    pub slots: SlotSweep,
     ticks: Option<IoTicks>,
     load: LoadWindows,
     pub stages: Stages,
@@ -87,20 +83,6 @@ impl Sweep for Gathered {
     fn instant(&mut self, span: &Span) {
         self.slots.instant(span);
     }
-}
-
-/// A burst with what others would have seen of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct BurstDetail {
-    /// The burst.
-    pub burst: Burst,
-    /// Through one-second samples.
-    pub second: SampledView,
-    /// I/Os are missing from it: its numbers are lower bounds.
-    pub lossy: bool,
-    /// Who moved most of it. Untrusted text inside.
-    #[serde(skip)]
-    pub cause: Option<Actor>,
 }
 
 /// Reads or writes of one device.
@@ -196,20 +178,32 @@ impl Gathered {
         let bursts = [0, 1].map(|c| find_bursts(around, &series[c], CLASSES[c]));
         let [reads, writes] = &self.requests;
         let streams = [
-            stream(around, Class::Read, &series[0], bursts[0].clone(), &bursts[1], reads),
-            stream(around, Class::Write, &series[1], bursts[1].clone(), &bursts[0], writes),
+            stream(around, Class::Read, &series, bursts[0].clone(), &bursts[1], [reads, writes], &load),
+            stream(around, Class::Write, &series, bursts[1].clone(), &bursts[0], [writes, reads], &load),
         ];
         DeviceDetail {
             dev: around.dev,
             slots: self.slots.finish(around.window),
             util: util_check(around, &stages, expected),
-            capacity: capacity(&load),
+            capacity: capacity(&load, &known_of(around, &stages, &series)),
             attribution: self.attribution.finish(around.window),
             peak_hour: peak_hour(around, &load),
             load,
             stages,
             streams,
         }
+    }
+}
+
+/// What A18 needs to know besides the windows.
+fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Known {
+    let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
+    let total = |v: &[u64]| v.iter().sum::<u64>() as f64 / seconds;
+    Known {
+        rates: [0, 1].map(|c| (total(&series[c].ios), total(&series[c].bytes))),
+        costs: stages.costs,
+        queue_us: stages.s2d.mean_us,
+        device_us: stages.d2c.mean_us,
     }
 }
 
@@ -251,45 +245,23 @@ fn series_of(around: &Around, class: Class) -> Series {
     around.cells.series(around.dev, class, dt_ns, around.window)
 }
 
-/// The bursts of one stream with their limit.
-#[derive(Debug, Clone)]
-struct Found {
-    limit: Option<Limit>,
-    bursts: Vec<BurstDetail>,
-}
-
-fn find_bursts(around: &Around, series: &Series, class: Class) -> Found {
-    let limit = around.limit.or_else(|| bursts::learned_limit(series));
-    let Some(judged) = limit else { return Found { limit, bursts: Vec::new() } };
-    let rule = BurstRule { gap_slots: (GAP_NS / series.dt_ns).max(1) as usize, ..BurstRule::default() };
-    let sums = running_sums(&series.bytes);
-    let detail = |burst: Burst| BurstDetail {
-        second: bursts::sampled_view(series, &sums, &burst, 1_000_000_000),
-        lossy: around.losses.overlap(around.dev, burst.from_ns, burst.to_ns),
-        cause: around.cells.main_actor(around.dev, class, &[(burst.from_ns, burst.to_ns)]),
-        burst,
-    };
-    let mut found = bursts::find(series, &judged, &rule);
-    if found.len() > MOST_BURSTS * 100 {
-        // A stream that bursts a hundred thousand times is a steady one.
-        found.truncate(MOST_BURSTS * 100);
-    }
-    Found { limit, bursts: found.into_iter().map(detail).collect() }
-}
-
+/// `requests` are those of this class and of the other one.
 fn stream(
     around: &Around,
     class: Class,
-    series: &Series,
+    both: &[Series; 2],
     own: Found,
     other: &Found,
-    requests: &Requests,
+    requests: [&Requests; 2],
+    load: &[LoadPoint],
 ) -> StreamDetail {
-    let starvation = starvation_of(around, requests, &other.bursts);
+    let (series, others) = (&both[class as usize], &both[1 - class as usize]);
+    let starvation = starvation_of(around, requests[0], &other.bursts, others);
+    let surroundings = Surroundings::new(series, load, requests[1]);
     let other_class = if class == Class::Read { Class::Write } else { Class::Read };
     let cause = |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let intervals: Vec<(i64, i64)> = other.bursts.iter().map(|b| (b.burst.from_ns, b.burst.to_ns)).collect();
-    let periodicity = periodicity_of(series, &own.bursts);
+    let periodicity = periodicity_of(around, series, class, &own.bursts);
     let onsets: Vec<(i64, i64)> = periodicity
         .onsets_s
         .iter()
@@ -302,7 +274,7 @@ fn stream(
         slot_ns: series.dt_ns,
         limit: own.limit,
         bursts_found: own.bursts.len(),
-        bursts: largest(own.bursts),
+        bursts: largest(own.bursts, &surroundings),
         envelope: envelope_of(series),
         unevenness: [1, 10, 100]
             .iter()
@@ -335,28 +307,33 @@ fn envelope_of(series: &Series) -> Vec<(i64, u64)> {
         .collect()
 }
 
-fn largest(mut bursts: Vec<BurstDetail>) -> Vec<BurstDetail> {
-    if bursts.len() > MOST_BURSTS {
-        bursts.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
-        bursts.truncate(MOST_BURSTS);
-        bursts.sort_by_key(|b| b.burst.from_ns);
-    }
-    bursts
-}
+/// Slots for fast rhythms, and how much of the recording's beginning is looked at in them.
+const FINE_NS: i64 = 1_000_000;
+const FINE_WINDOW_NS: i64 = 20_000_000_000;
 
 /// First among the bursts alone, which background I/O would drown, then in all that the stream did.
-fn periodicity_of(series: &Series, own: &[BurstDetail]) -> Periodicity {
-    let dt_s = series.dt_ns as f64 / 1e9;
-    let mut only_bursts = vec![0u64; series.bytes.len()];
-    for b in own {
-        only_bursts[b.burst.first..b.burst.end].copy_from_slice(&series.bytes[b.burst.first..b.burst.end]);
-    }
-    let of_bursts = periodicity::find(&only_bursts, dt_s);
+fn periodicity_of(around: &Around, series: &Series, class: Class, own: &[BurstDetail]) -> Periodicity {
+    let to_ns = around.window.to_ns.min(around.window.from_ns.saturating_add(FINE_WINDOW_NS));
+    let fine = around.cells.series(around.dev, class, FINE_NS, Window::new(around.window.from_ns, to_ns));
+    let find = |coarse: &[u64], fine_bytes: &[u64]| {
+        periodicity::find_with_fine(coarse, series.dt_ns as f64 / 1e9, fine_bytes, fine.dt_ns as f64 / 1e9)
+    };
+    let only_bursts = |all: &Series| {
+        let mut bytes = vec![0u64; all.bytes.len()];
+        let slot = |ns: i64| (((ns - all.from_ns) / all.dt_ns).max(0) as usize).min(all.bytes.len());
+        for b in own {
+            let (from, to) = (slot(b.burst.from_ns), slot(b.burst.to_ns));
+            bytes[from..to].copy_from_slice(&all.bytes[from..to]);
+        }
+        bytes
+    };
+    let of_bursts = find(&only_bursts(series), &only_bursts(&fine));
     if of_bursts.verdict == Verdict::Periodic {
         return of_bursts;
     }
-    let of_all = periodicity::find(&series.bytes, dt_s);
-    if of_all.verdict == Verdict::Periodic || of_bursts.verdict == Verdict::InsufficientData {
+    let of_all = find(&series.bytes, &fine.bytes);
+    let better = of_all.verdict == Verdict::Periodic || of_bursts.verdict == Verdict::InsufficientData;
+    if better || (of_all.verdict == Verdict::Tentative && of_bursts.verdict != Verdict::Tentative) {
         of_all
     } else {
         of_bursts
@@ -364,7 +341,12 @@ fn periodicity_of(series: &Series, own: &[BurstDetail]) -> Periodicity {
 }
 
 /// Requests and bursts that a loss touches are left out: nobody knows what happened there.
-fn starvation_of(around: &Around, requests: &Requests, bursts: &[BurstDetail]) -> Option<Starvation> {
+fn starvation_of(
+    around: &Around,
+    requests: &Requests,
+    bursts: &[BurstDetail],
+    bursting: &Series,
+) -> Option<Starvation> {
     let gaps = around.losses.of(around.dev);
     let touched = |from: i64, to: i64| {
         let after = gaps.partition_point(|g| g.1 < from);
@@ -380,6 +362,8 @@ fn starvation_of(around: &Around, requests: &Requests, bursts: &[BurstDetail]) -
     }
     let mut result =
         starvation::test(&clean, &intervals, starvation::lag_of(&clean), (around.window.from_ns, around.window.to_ns));
+    let within_ns = result.p99_during_us.map_or(result.lag_ns, |us| result.lag_ns.max((us * 1e3) as i64));
+    (result.follows_ns, result.direction) = starvation::direction(&clean, &intervals, bursting, within_ns);
     result.excess_request_ms = result.excess_request_ms.map(|ms| ms * requests.one_in() as f64);
     Some(result)
 }

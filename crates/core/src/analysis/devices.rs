@@ -27,12 +27,24 @@ pub struct ClassSummary {
     pub mean_us: Option<f64>,
     /// Median.
     pub p50_us: Option<f64>,
+    /// 75th percentile.
+    pub p75_us: Option<f64>,
     /// 90th percentile.
     pub p90_us: Option<f64>,
+    /// 95th percentile.
+    pub p95_us: Option<f64>,
     /// 99th percentile.
     pub p99_us: Option<f64>,
     /// 99.9th percentile.
     pub p999_us: Option<f64>,
+    /// 95 % interval of the median, by order statistics; `None` with too few I/Os to bound it, as below.
+    pub p50_ci_us: Option<(f64, f64)>,
+    /// The same of the 90th percentile.
+    pub p90_ci_us: Option<(f64, f64)>,
+    /// The same of the 99th percentile.
+    pub p99_ci_us: Option<(f64, f64)>,
+    /// The same of the 99.9th percentile.
+    pub p999_ci_us: Option<(f64, f64)>,
     /// The longest; an interval without completions that it covers was blocked, not idle.
     pub max_us: Option<f64>,
     /// Mean of start to issue: time in the kernel's queues. `None` if the source has no start.
@@ -109,9 +121,16 @@ impl DeviceSummary {
     }
 }
 
-/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning).
+/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning). The mean over devices,
+/// which hides one hot device among idle ones, stands beside it and is never more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetSummary {
+    /// Devices with I/O: n of the means and of the maximum.
+    pub devices: usize,
+    /// Mean of the devices' own busy percent.
+    pub mean_busy_percent: Option<f64>,
+    /// Of the busiest device.
+    pub max_busy_percent: Option<f64>,
     /// Percent of time with any I/O on any of them.
     pub busy_percent: Option<f64>,
     /// With any read.
@@ -224,9 +243,15 @@ impl ClassSums {
             errors: self.errors,
             mean_us: self.total.mean_us(),
             p50_us: self.total.quantile_us(0.5),
+            p75_us: self.total.quantile_us(0.75),
             p90_us: self.total.quantile_us(0.9),
+            p95_us: self.total.quantile_us(0.95),
             p99_us: self.total.quantile_us(0.99),
             p999_us: self.total.quantile_us(0.999),
+            p50_ci_us: self.total.quantile_ci_us(0.5),
+            p90_ci_us: self.total.quantile_ci_us(0.9),
+            p99_ci_us: self.total.quantile_ci_us(0.99),
+            p999_ci_us: self.total.quantile_ci_us(0.999),
             max_us: self.total.max_us(),
             queue_mean_us: mean(self.queued.1, self.queued.0),
             device_mean_us: mean(self.device_ns, n),
@@ -296,10 +321,14 @@ impl DeviceSweep {
         self.read.level() > 0 && self.write.level() > 0
     }
 
-    /// What a set of devices did together (A4).
-    pub(super) fn set_summary(mut self, window: Window) -> SetSummary {
+    /// What a set of devices did together (A4); `busy_percents` are their own.
+    pub(super) fn set_summary(mut self, window: Window, busy_percents: &[f64]) -> SetSummary {
         self.finish(window);
+        let n = busy_percents.len();
         SetSummary {
+            devices: n,
+            mean_busy_percent: (n > 0).then(|| busy_percents.iter().sum::<f64>() / n as f64),
+            max_busy_percent: busy_percents.iter().copied().max_by(f64::total_cmp),
             busy_percent: self.all.busy_percent(),
             busy_read_percent: self.read.busy_percent(),
             busy_write_percent: self.write.busy_percent(),

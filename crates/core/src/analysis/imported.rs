@@ -101,22 +101,8 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
                 timed.add(&f);
             }
         }
-        ClassSummary {
-            ios: flow.ios,
-            bytes: flow.bytes,
-            merges: None,
-            errors: None,
-            mean_us: timed.mean_us(),
-            p50_us: None,
-            p90_us: None,
-            p99_us: None,
-            p999_us: None,
-            max_us: None,
-            queue_mean_us: None,
-            device_mean_us: None,
-            sequential_percent: None,
-            low_n: flow.ios < super::LOW_N,
-        }
+        let (ios, bytes, mean_us) = (flow.ios, flow.bytes, timed.mean_us());
+        ClassSummary { ios, bytes, mean_us, low_n: ios < super::LOW_N, ..ClassSummary::default() }
     };
     let mean = weighted(rows.iter().filter_map(|r| Some((r.in_flight?, r.interval_ns()))));
     DeviceSummary {

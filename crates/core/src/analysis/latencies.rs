@@ -116,6 +116,19 @@ impl Latencies {
         self.quantile_ns(q).map(|ns| ns as f64 / 1e3)
     }
 
+    /// 95 % interval of that quantile in microseconds, by order statistics: the values of ranks
+    /// `n q ± 1.96 sqrt(n q (1 - q))` (binomial, normal approximation). `None` where a rank lies outside the sample: then
+    /// there are too few values to bound it.
+    pub fn quantile_ci_us(&mut self, q: f64) -> Option<(f64, f64)> {
+        let n = self.n as f64;
+        let half = 1.96 * (n * q * (1.0 - q)).sqrt();
+        let (low, high) = ((n * q - half).floor(), (n * q + half).ceil());
+        if self.n == 0 || low < 1.0 || high > n {
+            return None;
+        }
+        Some((self.quantile_us(low / n)?, self.quantile_us(high / n)?))
+    }
+
     /// As [`Latencies::quantile_us`], in nanoseconds.
     pub fn quantile_ns(&mut self, q: f64) -> Option<i64> {
         if let Some(h) = &self.histogram {
@@ -149,6 +162,28 @@ mod tests {
         assert_eq!(l.quantile_us(0.99), Some(99.0));
         assert_eq!(l.quantile_us(1.0), Some(100.0));
         assert_eq!(l.mean_us(), Some(50.5));
+    }
+
+    #[test]
+    fn intervals_are_order_statistics() {
+        let mut l = Latencies::new();
+        (1..=100).for_each(|v| l.add(v * 1000));
+        // 50 ± 9.8: ranks 40 and 60.
+        assert_eq!(l.quantile_ci_us(0.5), Some((40.0, 60.0)));
+        assert_eq!(l.quantile_ci_us(0.99), None, "a hundred values do not bound their 99th percentile");
+        assert_eq!(Latencies::new().quantile_ci_us(0.5), None);
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_as_often_as_they_say() {
+        let mut lot = super::super::stats::Shuffler::new(6);
+        let held = (0..1000).filter(|_| {
+            let mut l = Latencies::new();
+            (0..400).for_each(|_| l.add(lot.below(1_000_000_000) as i64));
+            l.quantile_ci_us(0.9).is_some_and(|(low, high)| low <= 900_000.0 && 900_000.0 <= high)
+        });
+        let held = held.count();
+        assert!((930..=985).contains(&held), "{held} of 1000");
     }
 
     proptest! {

@@ -7,10 +7,14 @@
 //!
 //! Slots must suit the period (jitter wider than a slot smears the peak): [`find`] tries slots of many widths and tests
 //! the most promising three.
+//!
+//! A second opinion comes from the onsets alone: their Lomb-Scargle periodogram ([`super::periodogram`]), against the
+//! same random placements. Where it alone is sure, the finding is tentative.
 
 use serde::Serialize;
 
 use super::autocorrelation::autocorrelation;
+use super::periodogram::{PowerPeak, lomb_scargle};
 use super::stats::{Shuffler, mad, mean_sd, median};
 
 /// What may be said.
@@ -19,7 +23,7 @@ use super::stats::{Shuffler, mad, mean_sd, median};
 pub enum Verdict {
     /// It comes back, at least five times in this recording, and not by chance.
     Periodic,
-    /// It seems to, but only three or four periods were seen.
+    /// It seems to, but only three or four periods were seen, or only the onsets say so.
     Tentative,
     /// Nothing that chance would not do.
     NotPeriodic,
@@ -54,6 +58,12 @@ pub struct Periodicity {
     pub acf: Option<f64>,
     /// Share of random placements that correlate as well.
     pub p_value: Option<f64>,
+    /// Period of the onsets' highest power in the Lomb-Scargle periodogram, in seconds.
+    pub onset_period_s: Option<f64>,
+    /// That power, 0 to 1 (1: a pure sine; combs of many narrow teeth have little at any one frequency).
+    pub onset_power: Option<f64>,
+    /// Its false-alarm probability: share of random placements whose onsets have as much power at any frequency.
+    pub onset_p_value: Option<f64>,
     /// Periods in the recording.
     pub cycles: Option<f64>,
     /// Onsets of activity: n.
@@ -88,27 +98,42 @@ struct Candidate {
 /// Looks for a period in slots of `dt_s` seconds and in wider ones, up to a twentieth of the series, which is shortened
 /// to its first [`MOST_SLOTS`] where it is longer. `bytes` is what each slot moved.
 pub fn find(bytes: &[u64], dt_s: f64) -> Periodicity {
+    find_among(candidates(bytes, dt_s), dt_s)
+}
+
+/// The same with finer slots for the beginning of the series, where fast rhythms show: `fine` in slots of `fine_s`.
+pub fn find_with_fine(bytes: &[u64], dt_s: f64, fine: &[u64], fine_s: f64) -> Periodicity {
+    let mut all = candidates(bytes, dt_s);
+    let finer = |c: &Candidate| c.result.slot_s < 0.99 * dt_s;
+    all.extend(candidates(fine, fine_s).into_iter().filter(finer));
+    find_among(all, dt_s)
+}
+
+fn candidates(bytes: &[u64], dt_s: f64) -> Vec<Candidate> {
     let widths = (0..).map(|i| [1, 2, 5][i % 3] * 10usize.pow(i as u32 / 3));
-    let mut candidates: Vec<Candidate> = widths
+    widths
         .take_while(|times| *times == 1 || bytes.len() / times >= 20)
         .map(|times| {
             let slots: Vec<u64> = bytes.chunks(times).take(MOST_SLOTS).map(|c| c.iter().sum()).collect();
             Candidate::of(&slots, dt_s * times as f64)
         })
-        .collect();
+        .collect()
+}
+
+fn find_among(mut candidates: Vec<Candidate>, dt_s: f64) -> Periodicity {
     candidates.sort_by(|a, b| b.promise().total_cmp(&a.promise()));
     let tests = candidates.iter().filter(|c| c.promise() > 0.0).count().clamp(1, 3);
     candidates
         .into_iter()
         .take(tests)
         .map(|c| c.tested(tests as f64))
-        .max_by(|a, b| a.rank().total_cmp(&b.rank()))
-        .unwrap_or_else(|| nothing(Vec::new(), dt_s))
+        .max_by(|a, b| a.result.rank().total_cmp(&b.result.rank()))
+        .map_or_else(|| nothing(Vec::new(), dt_s), Candidate::with_second_opinion)
 }
 
 /// Looks for a period in slots of exactly `dt_s` seconds.
 pub fn find_at(bytes: &[u64], dt_s: f64) -> Periodicity {
-    Candidate::of(&bytes[..bytes.len().min(MOST_SLOTS)], dt_s).tested(1.0)
+    Candidate::of(&bytes[..bytes.len().min(MOST_SLOTS)], dt_s).tested(1.0).with_second_opinion()
 }
 
 impl Periodicity {
@@ -134,7 +159,8 @@ impl Candidate {
     fn of(bytes: &[u64], dt_s: f64) -> Candidate {
         let logs: Vec<f64> = bytes.iter().map(|b| (*b as f64 / 1024.0).ln_1p()).collect();
         let runs = runs_of(&logs);
-        let mut result = nothing(onsets_of(&runs, dt_s), dt_s);
+        let onsets = onset_slots(runs.iter().map(|r| (r.first, r.values.len())));
+        let mut result = nothing(onsets.into_iter().map(|i| i as f64 * dt_s).collect(), dt_s);
         let peak = Peak::of(&autocorrelation(&logs, logs.len() / 3)).filter(|_| result.onsets >= 3);
         if let Some(peak) = &peak {
             result.acf = Some(peak.height);
@@ -150,8 +176,8 @@ impl Candidate {
     }
 
     /// The test against chance; `tests` are made in all.
-    fn tested(mut self, tests: f64) -> Periodicity {
-        let Some(peak) = self.peak else { return self.result };
+    fn tested(mut self, tests: f64) -> Candidate {
+        let Some(peak) = &self.peak else { return self };
         let p = p_value(&self.logs, &self.runs, self.logs.len() / 3, peak.highest);
         self.result.p_value = p.map(|p| (p * tests).min(1.0));
         let significant = self.result.p_value.is_some_and(|p| p <= ALPHA) && peak.height >= 0.1;
@@ -164,8 +190,46 @@ impl Candidate {
             (true, c) if c >= 3.0 => Verdict::Tentative,
             (true, _) => Verdict::InsufficientData,
         };
-        self.result
+        self
     }
+
+    /// What the onsets alone say. They may overrule a doubt, not a denial for want of data.
+    fn with_second_opinion(self) -> Periodicity {
+        let (slots, mut result) = (self.logs.len(), self.result);
+        let Some(peak) = power_of(&self.runs, slots) else { return result };
+        let dt_s = result.slot_s;
+        result.onset_period_s = Some(peak.period * dt_s);
+        result.onset_power = Some(peak.power);
+        result.onset_p_value = chance(&self.logs, &self.runs, |_, at| {
+            power_at(at, slots).is_some_and(|p| p.highest >= peak.highest * (1.0 - 1e-9))
+        });
+        if result.verdict != Verdict::NotPeriodic || result.onset_p_value.is_none_or(|p| p > ALPHA / 2.0) {
+            return result;
+        }
+        let mut by_onsets = result.clone();
+        by_onsets.cycles = Some(slots as f64 / peak.period);
+        fit(&mut by_onsets, peak.period * dt_s);
+        if by_onsets.step_share() < 0.5 || by_onsets.in_step < 5 {
+            return result;
+        }
+        by_onsets.p_value = by_onsets.onset_p_value;
+        by_onsets.verdict = Verdict::Tentative;
+        by_onsets
+    }
+}
+
+/// The onsets' highest power, at periods of five slots to a third of the series; `None` for fewer than five onsets.
+fn power_of(runs: &[Run], slots: usize) -> Option<PowerPeak> {
+    power_at(&onset_slots(runs.iter().map(|r| (r.first, r.values.len()))), slots)
+}
+
+fn power_at(onsets: &[usize], slots: usize) -> Option<PowerPeak> {
+    if onsets.len() < 5 {
+        return None;
+    }
+    let mut comb = vec![Some(0.0); slots];
+    onsets.iter().for_each(|i| comb[*i] = Some(1.0));
+    lomb_scargle(&comb).peak(5.0, slots as f64 / 3.0)
 }
 
 fn nothing(onsets_s: Vec<f64>, slot_s: f64) -> Periodicity {
@@ -178,6 +242,9 @@ fn nothing(onsets_s: Vec<f64>, slot_s: f64) -> Periodicity {
         period_ci_s: None,
         acf: None,
         p_value: None,
+        onset_period_s: None,
+        onset_power: None,
+        onset_p_value: None,
         cycles: None,
         onsets: onsets_s.len(),
         in_step: 0,
@@ -202,15 +269,16 @@ fn runs_of(logs: &[f64]) -> Vec<Run> {
     runs
 }
 
-/// Where activity begins after at least three quiet slots: what follows more closely belongs to the same breath.
-fn onsets_of(runs: &[Run], dt_s: f64) -> Vec<f64> {
+/// Where activity begins after at least three quiet slots: what follows more closely belongs to the same breath. Runs
+/// are (first slot, slots).
+fn onset_slots(runs: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
     let mut quiet_from = None;
     let mut onsets = Vec::new();
-    for run in runs {
-        if quiet_from.is_none_or(|end| run.first >= end + 3) {
-            onsets.push(run.first as f64 * dt_s);
+    for (first, slots) in runs {
+        if quiet_from.is_none_or(|end| first >= end + 3) {
+            onsets.push(first);
         }
-        quiet_from = Some(run.first + run.values.len());
+        quiet_from = Some(first + slots);
     }
     onsets
 }
@@ -253,41 +321,51 @@ fn refined(acf: &[f64], k: usize) -> f64 {
     k as f64 + if curvature < 0.0 { 0.5 * (a - c) / curvature } else { 0.0 }
 }
 
-/// The share of random placements of the runs whose highest correlation reaches `observed`. Stops early when chance
-/// does it easily (Besag and Clifford's sequential p-value).
+/// The share of random placements whose highest correlation reaches `observed`.
 fn p_value(logs: &[f64], runs: &[Run], max_lag: usize, observed: f64) -> Option<f64> {
+    chance(logs, runs, |placed, _| Peak::of(&autocorrelation(placed, max_lag)).map_or(0.0, |p| p.highest) >= observed)
+}
+
+/// The share of random placements of the runs that do as well, judged by the series and by its onsets. Stops early when
+/// chance does it easily (Besag and Clifford's sequential p-value).
+fn chance(logs: &[f64], runs: &[Run], mut as_well: impl FnMut(&[f64], &[usize]) -> bool) -> Option<f64> {
     let active: usize = runs.iter().map(|r| r.values.len()).sum();
     let idle = logs.len().checked_sub(active)?;
     let background = logs.iter().sum::<f64>() - runs.iter().flat_map(|r| &r.values).sum::<f64>();
     let background = if idle > 0 { background / idle as f64 } else { return None };
     let mut lot = Shuffler::new(0x5eed_0a15);
     let mut order: Vec<&Run> = runs.iter().collect();
-    let mut as_high = 0;
+    let mut did = 0;
     for tried in 1..=PLACEMENTS {
         lot.shuffle(&mut order);
-        let placed = place(&order, idle, background, &mut lot);
-        let highest = Peak::of(&autocorrelation(&placed, max_lag)).map_or(0.0, |p| p.highest);
-        as_high += usize::from(highest >= observed);
-        if as_high == ENOUGH {
+        let before = lot.choose(idle + 1, order.len());
+        // Each run comes after the idle slots and the runs before it.
+        let mut earlier = 0;
+        let placed_runs = order.iter().zip(&before).map(|(run, at)| {
+            let first = at + earlier;
+            earlier += run.values.len();
+            (first, run.values.len())
+        });
+        let onsets = onset_slots(placed_runs);
+        did += usize::from(as_well(&place(&order, &before, idle, background), &onsets));
+        if did == ENOUGH {
             return Some(ENOUGH as f64 / tried as f64);
         }
     }
-    Some((1 + as_high) as f64 / (1 + PLACEMENTS) as f64)
+    Some((1 + did) as f64 / (1 + PLACEMENTS) as f64)
 }
 
-/// Puts the runs in this order among `idle` quiet slots, every division of them equally likely.
-fn place(order: &[&Run], idle: usize, background: f64, lot: &mut Shuffler) -> Vec<f64> {
-    // Each run stands before a random one of the quiet slots, or after the last.
-    let mut before: Vec<u64> = order.iter().map(|_| lot.below(idle as u64 + 1)).collect();
-    before.sort_unstable();
+/// Puts the runs in this order among `idle` quiet slots, run `i` before quiet slot `before[i]` (or after the last). At
+/// least one is quiet between two, as between those that were observed.
+fn place(order: &[&Run], before: &[usize], idle: usize, background: f64) -> Vec<f64> {
     let mut placed = Vec::with_capacity(idle + order.iter().map(|r| r.values.len()).sum::<usize>());
     let mut used = 0;
     for (run, at) in order.iter().zip(before) {
-        placed.extend(std::iter::repeat_n(background, (at - used) as usize));
-        used = at;
+        placed.extend(std::iter::repeat_n(background, at - used));
+        used = *at;
         placed.extend(&run.values);
     }
-    placed.extend(std::iter::repeat_n(background, idle - used as usize));
+    placed.extend(std::iter::repeat_n(background, idle - used));
     placed
 }
 
@@ -437,5 +515,39 @@ mod tests {
             periodic += usize::from(find(&series(1000, at), 0.1).verdict == Verdict::Periodic);
         }
         assert!(periodic <= 5, "{periodic} of 100");
+    }
+
+    /// Poisson bursts of 1 to 4 slots in a long silence.
+    fn poisson_bursts(seed: u64) -> Vec<u64> {
+        let mut lot = Shuffler::new(seed);
+        let mut bytes = vec![0; 1000];
+        for _ in 0..25 {
+            let at = lot.below(996) as usize;
+            let len = 1 + lot.below(4) as usize;
+            bytes[at..at + len].iter_mut().for_each(|b| *b = 1 + lot.below(1 << 20));
+        }
+        bytes
+    }
+
+    #[test]
+    fn chance_has_uniform_p_values() {
+        // Kolmogorov and Smirnov, 1 %; sequential p-values are uniform up to their own steps.
+        let found: Vec<Periodicity> = (0..100).map(|seed| find_at(&poisson_bursts(seed), 0.1)).collect();
+        for p_of in [|p: &Periodicity| p.p_value, |p: &Periodicity| p.onset_p_value] {
+            let mut p: Vec<f64> = found.iter().filter_map(p_of).collect();
+            p.sort_by(f64::total_cmp);
+            assert!(p.len() >= 90, "{}", p.len());
+            let n = p.len() as f64;
+            let above = p.iter().enumerate().map(|(i, p)| (i as f64 + 1.0) / n - p).fold(0.0, f64::max);
+            let below = p.iter().enumerate().map(|(i, p)| p - i as f64 / n).fold(0.0, f64::max);
+            assert!(above.max(below) <= 1.63 / n.sqrt(), "too small by {above}, too large by {below}, n {n}");
+        }
+    }
+
+    #[test]
+    fn both_opinions_agree_on_a_clock() {
+        let p = find(&series(1000, (0..20).map(|k| 7 + k * 50)), 0.1);
+        assert!((p.onset_period_s.expect("onsets") - 5.0).abs() < 0.05, "{p:?}");
+        assert!(p.onset_p_value.expect("tested") <= ALPHA, "{p:?}");
     }
 }

@@ -14,10 +14,12 @@ use super::findings::{self, Finding};
 use super::io_ticks::Regime;
 use super::losses::Losses;
 use super::order::{Hold, Span, StartOrder, Sweep};
+use super::page_cache::PageCache;
+use super::slots::{SlotSummary, SlotSweep};
 use super::timeline::CounterRates;
 use super::trouble::Trouble;
 use super::window::Window;
-use crate::model::{Class, DevId, Io, Lost, RecordingMeta, Source};
+use crate::model::{Class, DevId, Io, Lost, RecordingMeta, Request, Source};
 
 /// All answers about one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,6 +28,8 @@ pub struct Report {
     pub devices: DevicesSummary,
     /// All devices together (A4). An I/O through a stack of devices is in flight on each of them.
     pub set: SetSummary,
+    /// Concurrency of all devices together by slots (A3, A4); `None` where one device did all I/O: see its own.
+    pub set_slots: Option<SlotSummary>,
     /// The kernel's own estimate of busy time (`io_ticks`), in percent of the time that counter samples cover.
     pub util_io_ticks_percent: BTreeMap<DevId, f64>,
     /// The estimator behind it, if the kernel is known.
@@ -56,11 +60,13 @@ pub struct ReportBuilder {
     devices: Devices,
     gathered: Vec<Gathered>,
     set: DeviceSweep,
+    set_slots: Option<SlotSweep>,
     order: StartOrder,
     issue_order: StartOrder,
     cells: Cells,
     losses: Losses,
     trouble: Trouble,
+    page_cache: PageCache,
     counted: BTreeMap<DevId, Counted>,
 }
 
@@ -69,22 +75,38 @@ struct ByStart<'a> {
     sweeps: &'a mut Sweeps,
     gathered: &'a mut [Gathered],
     set: &'a mut DeviceSweep,
+    set_slots: &'a mut Option<SlotSweep>,
+}
+
+impl ByStart<'_> {
+    /// Up to a second device's first I/O the set is the first device.
+    fn with_set_slots(&mut self, key: u32, mut act: impl FnMut(&mut SlotSweep)) {
+        if self.set_slots.is_none() && key != 0 {
+            *self.set_slots = Some(self.gathered[0].slots.clone());
+        }
+        if let Some(slots) = self.set_slots {
+            act(slots);
+        }
+    }
 }
 
 impl Sweep for ByStart<'_> {
     fn start(&mut self, span: &Span) {
+        self.with_set_slots(span.key, |slots| slots.start(span));
         self.sweeps.start(span);
         self.gathered[span.key as usize].start(span);
         self.set.change(span.start_ns, span.class, 1);
     }
 
     fn done(&mut self, at_ns: i64, key: u32, class: Class) {
+        self.with_set_slots(key, |slots| slots.done(at_ns, key, class));
         self.sweeps.done(at_ns, key, class);
         self.gathered[key as usize].done(at_ns, key, class);
         self.set.change(at_ns, class, -1);
     }
 
     fn instant(&mut self, span: &Span) {
+        self.with_set_slots(span.key, |slots| slots.instant(span));
         self.sweeps.start(span);
         self.sweeps.done(span.done_ns, span.key, span.class);
         self.gathered[span.key as usize].instant(span);
@@ -133,11 +155,13 @@ impl ReportBuilder {
             devices: Devices::new(window),
             gathered: Vec::new(),
             set: DeviceSweep::new(window),
+            set_slots: None,
             order: StartOrder::new(Hold::RECORDING),
             issue_order: StartOrder::new(Hold::RECORDING),
             cells: Cells::new(window),
             losses: Losses::default(),
             trouble: Trouble::new(window),
+            page_cache: PageCache::new(window),
             counted: BTreeMap::new(),
         }
     }
@@ -154,9 +178,11 @@ impl ReportBuilder {
             self.gathered[i].complete(io);
             self.cells.push(io);
             self.trouble.push(io);
+            self.page_cache.push(io);
         }
         let gathered = &mut self.gathered;
-        self.order.push(span, &mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set: &mut self.set });
+        let (set, set_slots) = (&mut self.set, &mut self.set_slots);
+        self.order.push(span, &mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set, set_slots });
         self.issue_order.push(issued, &mut ByIssue { issued: &mut self.devices.issued, gathered });
     }
 
@@ -165,6 +191,11 @@ impl ReportBuilder {
         self.devices.lost(lost);
         self.trouble.lost(lost);
         self.losses.push(lost);
+    }
+
+    /// Takes the next file-level request, where those were recorded: for what the page cache answered.
+    pub fn request(&mut self, request: &Request) {
+        self.page_cache.request(request);
     }
 
     /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
@@ -189,8 +220,8 @@ impl ReportBuilder {
             self.gathered.push(Gathered::new(self.window, self.plan.kernel));
         }
         let gathered = &mut self.gathered;
-        let clipped =
-            self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set: &mut self.set });
+        let (set, set_slots) = (&mut self.set, &mut self.set_slots);
+        let clipped = self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set, set_slots });
         self.issue_order.finish(&mut ByIssue { issued: &mut self.devices.issued, gathered });
         let mut devices = self.devices.finish_swept(end_ns, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
@@ -198,6 +229,7 @@ impl ReportBuilder {
             devices.ios = devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum();
         }
         let mut found = self.trouble.finish(devices.ios);
+        found.extend(self.page_cache.finish(devices.lost_ios == Some(0)));
         let mut details = Vec::new();
         for (dev, gathered) in known.into_iter().zip(self.gathered) {
             let Some(summary) = devices.devices.iter().find(|d| d.dev == dev && d.classes.iter().any(|c| c.ios > 0))
@@ -224,7 +256,10 @@ impl ReportBuilder {
         let util_io_ticks_percent =
             self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
         let regime = self.plan.kernel.map(|k| k.0);
-        let set = self.set.set_summary(window);
-        Report { devices, set, util_io_ticks_percent, regime, details, findings: found }
+        let own: Vec<f64> =
+            details.iter().filter_map(|d| devices.devices.iter().find(|s| s.dev == d.dev)?.busy_percent).collect();
+        let set = self.set.set_summary(window, &own);
+        let set_slots = self.set_slots.map(|slots| slots.finish(window));
+        Report { devices, set, set_slots, util_io_ticks_percent, regime, details, findings: found }
     }
 }

@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use super::latencies::Latencies;
+use super::mix::{Alone, Cost};
 use super::order::{Span, Sweep};
 use super::window::Window;
 use crate::model::{Class, Histogram, Io};
@@ -48,6 +49,8 @@ pub struct StagesSummary {
     pub sequential_percent: Option<f64>,
     /// Percent of issues that change from reading to writing or back.
     pub turn_percent: Option<f64>,
+    /// What reads and writes cost that had the device to themselves (A18).
+    pub costs: [Option<Cost>; 2],
 }
 
 /// Accumulates the stages of one device; swept in the order of issue.
@@ -65,6 +68,7 @@ pub struct Stages {
     turns: u64,
     sequential: u64,
     distances: Histogram,
+    alone: Alone,
 }
 
 impl Stages {
@@ -83,6 +87,7 @@ impl Stages {
             turns: 0,
             sequential: 0,
             distances: Histogram::new(),
+            alone: Alone::default(),
         }
     }
 
@@ -118,6 +123,7 @@ impl Stages {
             seek_p90_sectors: self.distances.quantile(0.9),
             sequential_percent: percent(self.sequential, seeks),
             turn_percent: percent(self.turns, self.issues.saturating_sub(1)),
+            costs: self.alone.finish(),
         }
     }
 
@@ -144,6 +150,7 @@ impl Stages {
 impl Sweep for Stages {
     fn start(&mut self, span: &Span) {
         self.issue(span);
+        self.alone.issue(span, self.level, self.window);
         self.level += 1;
     }
 

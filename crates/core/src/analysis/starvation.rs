@@ -7,6 +7,7 @@
 
 use serde::Serialize;
 
+use super::cells::Series;
 use super::requests::Request;
 use super::stats::{Shuffler, median, nearest_rank};
 
@@ -66,8 +67,24 @@ pub struct Starvation {
     pub p_value: Option<f64>,
     /// By how much a burst prolongs: 95th percentile of the sufferers' device time.
     pub lag_ns: i64,
+    /// By how much latency follows the burst rate, where the two correlate most; `None` without variation.
+    pub follows_ns: Option<i64>,
+    /// What that says of cause and effect.
+    pub direction: Direction,
     /// The judgement.
     pub verdict: Verdict,
+}
+
+/// Which came first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Latency follows the bursts, by no more than sufferers take.
+    BurstFirst,
+    /// Latency rises before the bursts: they are not its cause, or not alone.
+    LatencyFirst,
+    /// Neither, or nothing varies.
+    Unclear,
 }
 
 /// Requests by start and by end with running sums of their score: what a stretch of time holds is two look-ups.
@@ -231,6 +248,8 @@ fn effect(during: &mut [f64], outside: &mut [f64]) -> Starvation {
         p99_outside_us,
         p_value: None,
         lag_ns: 0,
+        follows_ns: None,
+        direction: Direction::Unclear,
         verdict: Verdict::NoneObserved,
     }
 }
@@ -353,6 +372,42 @@ fn choose(slots: &[(u64, f64)], k: usize, sum: (u64, f64), visit: &mut impl FnMu
     }
 }
 
+/// Slots of the burst rate that direction is judged on, and how far apart rate and latency may lie.
+const DIRECTION_SLOTS: usize = 20_000;
+const REACH: usize = 25;
+
+/// Which comes first, the `rate` of bursts or the latency of `sufferers` (in the slot of their completion): cross-correlation
+/// in the slots of `rate`, of which [`DIRECTION_SLOTS`] from the first of `bursts` on. An effect shows `within_ns` of its
+/// cause: the longest that a sufferer takes, give or take a slot.
+pub fn direction(
+    sufferers: &[Request],
+    bursts: &[(i64, i64)],
+    rate: &Series,
+    within_ns: i64,
+) -> (Option<i64>, Direction) {
+    let Some((first_ns, _)) = bursts.first() else { return (None, Direction::Unclear) };
+    let slot = |ns: i64| (ns - rate.from_ns).div_euclid(rate.dt_ns);
+    let from = (slot(*first_ns) - 2 * REACH as i64).max(0) as usize;
+    let to = (from + DIRECTION_SLOTS).min(rate.bytes.len());
+    let mut sums = vec![(0u64, 0i128); to.saturating_sub(from)];
+    for r in sufferers {
+        let sum = usize::try_from(slot(r.done_ns) - from as i64).ok().and_then(|i| sums.get_mut(i));
+        if let Some((n, sum)) = sum {
+            *n += 1;
+            *sum += i128::from(r.total_ns());
+        }
+    }
+    let latency: Vec<Option<f64>> = sums.iter().map(|(n, sum)| (*n > 0).then(|| *sum as f64 / *n as f64)).collect();
+    let rates: Vec<f64> = rate.bytes[from.min(to)..to].iter().map(|b| *b as f64).collect();
+    let Some(slots) = follows_by(&rates, &latency, REACH) else { return (None, Direction::Unclear) };
+    let direction = match slots * rate.dt_ns {
+        ns if ns < -rate.dt_ns => Direction::LatencyFirst,
+        ns if ns <= within_ns.saturating_add(rate.dt_ns) => Direction::BurstFirst,
+        _ => Direction::Unclear,
+    };
+    (Some(slots * rate.dt_ns), direction)
+}
+
 /// Direction: by how many slots the sufferers' mean latency follows the burst rate, at the highest correlation among
 /// `-reach..=reach` slots. Positive: the rate comes first. `None` without variation.
 pub fn follows_by(rate: &[f64], latency: &[Option<f64>], reach: usize) -> Option<i64> {
@@ -436,6 +491,23 @@ mod tests {
         let latency: Vec<Option<f64>> = (0..200).map(|i| (i >= 3).then(|| rate[i - 3] * 5.0 + 1.0)).collect();
         assert_eq!(follows_by(&rate, &latency, 10), Some(3));
         assert_eq!(follows_by(&[1.0; 200], &latency, 10), None);
+    }
+
+    #[test]
+    fn what_comes_first_is_told() {
+        let bursts = regular(9);
+        let all = requests(&bursts, 5);
+        let rate_shifted = |by_ns: i64| {
+            let dt_ns = 10 * MS;
+            let inside = |at: i64| bursts.iter().any(|(a, b)| *a <= at - by_ns && at - by_ns < *b);
+            let bytes: Vec<u64> = (0..2000).map(|i| u64::from(inside(i * dt_ns)) << 20).collect();
+            Series { from_ns: 0, dt_ns, ios: bytes.clone(), bytes }
+        };
+        let at = |by_ns| direction(&all, &bursts, &rate_shifted(by_ns), 5 * MS);
+        assert_eq!(at(0), (Some(0), Direction::BurstFirst));
+        assert_eq!(at(80 * MS), (Some(-80 * MS), Direction::LatencyFirst));
+        assert_eq!(at(-80 * MS), (Some(80 * MS), Direction::Unclear), "farther than the lag explains");
+        assert_eq!(direction(&all, &[], &rate_shifted(0), MS), (None, Direction::Unclear));
     }
 
     proptest! {

@@ -62,6 +62,18 @@ impl Shuffler {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
+    /// `k` of the numbers `0..n`, each choice equally likely, in order (Floyd's algorithm); all of them if `k > n`.
+    pub fn choose(&mut self, n: usize, k: usize) -> Vec<usize> {
+        let mut chosen = std::collections::BTreeSet::new();
+        for top in n.saturating_sub(k)..n {
+            let one = self.below(top as u64 + 1) as usize;
+            if !chosen.insert(one) {
+                chosen.insert(top);
+            }
+        }
+        chosen.into_iter().collect()
+    }
+
     /// Fisher and Yates.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
@@ -91,6 +103,16 @@ mod tests {
             v.sort_by(f64::total_cmp);
             prop_assert_eq!(got, v[((q * v.len() as f64).ceil() as usize).max(1) - 1]);
         }
+    }
+
+    #[test]
+    fn every_choice_is_as_likely() {
+        let mut lot = Shuffler::new(2);
+        let mut seen = std::collections::BTreeMap::<Vec<usize>, u32>::new();
+        (0..10_000).for_each(|_| *seen.entry(lot.choose(5, 2)).or_default() += 1);
+        assert_eq!(seen.len(), 10, "all pairs of five");
+        assert!(seen.iter().all(|(pair, n)| pair[0] < pair[1] && (850..1150).contains(n)), "{seen:?}");
+        assert_eq!((lot.choose(3, 9), lot.choose(4, 0)), (vec![0, 1, 2], vec![]));
     }
 
     #[test]

@@ -82,6 +82,13 @@ pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
     let met = decode::each_io(recording, window::with_in_flight(range), IoColumns::ALL, |io| builder.push(io))?;
     met.damage.iter().for_each(|l| builder.lost(l));
     source::warn(&met.warnings);
+    if recording.requests_stored() > 0 {
+        let mut requests = recording.requests(range.clone());
+        for batch in &mut requests {
+            batch?.iter().for_each(|r| builder.request(r));
+        }
+        source::warn(requests.warnings());
+    }
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(range.clone());
     for batch in &mut counters {

@@ -40,6 +40,9 @@ pub(in crate::present) fn summary(c: &Capacity) -> String {
         State::ParallelHeadroom => "the device was busy, and would serve more at once.",
         State::NearKnee => "more load will mean longer waits.",
         State::Saturated => "most of the time more I/Os were in flight than the device works on at once: they waited.",
+        State::ThrottledElsewhere => {
+            "I/Os waited in the kernel's queues while the device had room: something holds them back."
+        }
         State::CapacityNotObserved => {
             "the load never reached a plateau, so nobody can say how much the device can take."
         }
