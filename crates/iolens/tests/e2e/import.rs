@@ -33,8 +33,11 @@ fn json(words: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// Option sets of the reference; the last number is how far its printed digits may be from the truth, in percent.
-const OPTION_SETS: [(&str, &[&str], &[(&str, &str)], f64); 17] = [
+/// What a log is called, the options and the environment that make it, and how far its printed digits may be from the
+/// truth, in percent.
+type OptionSet = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)], f64);
+
+const OPTION_SETS: [OptionSet; 17] = [
     ("x", &["-x"], &[], 2.0),
     ("d", &["-d"], &[], 2.0),
     ("dk", &["-d", "-k"], &[], 2.0),
