@@ -1,7 +1,8 @@
 //! Measures the importers: each sample is repeated to some 64 MB, read from memory, and the processor's time is taken,
 //! which other work on the machine does not disturb as much as the clock.
 //!
-//! `cargo run --release -p iolens-observe --example import_speed [fixtures/import]`
+//! `cargo run --release -p iolens-observe --example import_speed [fixtures/import [TRACE]]`; the trace of blktrace that it
+//! makes up is left in the file TRACE, for other readers of such traces.
 
 use std::path::{Path, PathBuf};
 
@@ -24,12 +25,25 @@ fn cpu_seconds() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 / 1e9
 }
 
+/// fio's logs: time goes on, so they are made up instead of repeated.
+fn fio_log(block_size: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    for i in 0u64.. {
+        if out.len() >= WANTED {
+            break;
+        }
+        let (ms, latency, direction) = (i / 4, 90_000 + i * 7919 % 50_000, i % 2);
+        out.extend_from_slice(format!("{ms}, {latency}, {direction}, {block_size}, 0\n").as_bytes());
+    }
+    out
+}
+
 /// blktrace wants the files of all processors, as they are in time: repeated ones would run backwards.
-fn blktrace() {
+fn blktrace(keep: Option<PathBuf>) {
     let record = |time: u64, action: u32| {
         let mut r = Vec::new();
         r.extend(0x6561_7407u32.to_le_bytes());
-        r.extend([0; 4]);
+        r.extend((time as u32 + 1).to_le_bytes());
         r.extend(time.to_le_bytes());
         r.extend((time / 4 * 8 % 1_000_000).to_le_bytes());
         r.extend(4096u32.to_le_bytes());
@@ -41,6 +55,9 @@ fn blktrace() {
     };
     let bytes: Vec<u8> = (0..(WANTED / 48) as u64).flat_map(|i| record(i, [1, 4, 7, 8][i as usize % 4])).collect();
     report("blktrace", &bytes);
+    if let Some(path) = keep {
+        std::fs::write(&path, &bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    }
 }
 
 fn report(name: &str, bytes: &[u8]) {
@@ -75,12 +92,13 @@ fn main() {
         ("solaris", repeated(solaris.as_bytes(), 0)),
         ("rate table", repeated(table.as_bytes(), 1)),
         ("fio json", repeated(&read("fio-mix.json"), 0)),
-        ("mix_clat.1.log", repeated(&read("fio-mix_clat.1.log"), 0)),
+        ("fio_clat.1.log", fio_log(0)),
+        ("fio_lat.1.log", fio_log(4096)),
         ("biosnoop", repeated(snoop.as_bytes(), 1)),
         ("perf script", repeated(&read("perf-script-ns.txt"), 0)),
     ];
     for (name, bytes) in samples {
         report(name, &bytes);
     }
-    blktrace();
+    blktrace(std::env::args().nth(2).map(PathBuf::from));
 }

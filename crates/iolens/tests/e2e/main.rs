@@ -7,6 +7,7 @@ mod calibrated_disk;
 mod crash;
 mod files;
 mod hotplug;
+mod import;
 mod iostat_exact;
 mod machine;
 mod names;

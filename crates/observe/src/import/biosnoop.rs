@@ -16,7 +16,7 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
         if text.is_empty() {
             continue;
         }
-        if text.starts_with(b"TIME(") {
+        if text.starts_with(b"TIME(s)") {
             columns = Columns::of(text);
             continue;
         }
@@ -143,6 +143,13 @@ mod tests {
         assert_eq!((ios[1].queue_ns, ios[1].op), (None, Op::WRITE), "-1 is what the tool prints for not seen");
         assert_eq!(ios[1].flags, Some(Io::FLAG_PREFLUSH | Io::FLAG_FUA | Io::FLAG_SYNC));
         assert_eq!(got.meta.devices.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["nvme0n1", "sdb"]);
+    }
+
+    #[test]
+    fn milliseconds_of_the_bpftrace_version_are_not_taken_for_seconds() {
+        let text = b"TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n             MAJOR MINOR\n\
+            611          259   0        bash             4179        10\n";
+        assert_eq!(recognise(text), None);
     }
 
     #[test]

@@ -131,6 +131,8 @@ pub fn value(word: &[u8]) -> Option<(f64, Option<f64>)> {
         b'G' => Some(GIB),
         b'T' => Some(1024.0 * GIB),
         b'P' => Some(MIB * GIB),
+        // iostat has no letter for what comes after.
+        b'?' => Some(GIB * GIB),
         _ => return None,
     };
     Some((number(digits)?, unit))
@@ -233,6 +235,7 @@ mod tests {
         assert_eq!(value(b"1.2M"), Some((1.2, Some(MIB))));
         assert_eq!(value(b"99.5%"), Some((99.5, None)));
         assert_eq!(value(b"520,0k"), Some((520.0, Some(KIB))));
+        assert_eq!(value(b"8.0?"), Some((8.0, Some(GIB * GIB))));
         assert_eq!(value(b"x"), None);
     }
 

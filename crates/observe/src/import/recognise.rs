@@ -78,7 +78,8 @@ fn of_line(line: &[u8]) -> Option<Kind> {
     }
     let first: Vec<&[u8]> = words(line).take(8).collect();
     match first.first()? {
-        w if w.starts_with(b"TIME(") && contains(line, b"LAT(ms)") => return Some(Kind::Biosnoop),
+        // The bpftrace version counts milliseconds and has other columns: none of ours.
+        &b"TIME(s)" if contains(line, b"LAT(ms)") => return Some(Kind::Biosnoop),
         &b"Device" | &b"Device:" | &b"avg-cpu:" => return Some(Kind::IostatText),
         &b"device" if contains(line, b"r/s") || contains(line, b"r/i") => return Some(Kind::SolarisIostat),
         _ => {}

@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, fs, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
-use iolens_core::model::{Io, Op};
+use iolens_core::model::{Io, Observation, Op};
+use iolens_observe::import::{ImportOptions, import_files};
 use iolens_observe::trace::TracerOptions;
 
 use crate::lab::{LoopDisk, fio, machine_has, run, scratch, trace, turn};
@@ -38,19 +39,22 @@ impl BlkTracer {
         fs::write(format!("{TRACEFS}/{file}"), value).unwrap_or_else(|e| panic!("{file}={value}: {e}"));
     }
 
-    /// All records since it was switched on, as they lie in the kernel's buffers.
-    fn read(&self) -> Vec<u8> {
+    /// All records since it was switched on, as they lie in the kernel's buffers: those of one processor each, as
+    /// blktrace writes them.
+    fn read(&self) -> Vec<Vec<u8>> {
         fs::write(format!("/sys/block/{}/trace/enable", self.disk), "0").unwrap();
-        let mut all = Vec::new();
+        let mut processors = Vec::new();
         for cpu in fs::read_dir(format!("{TRACEFS}/per_cpu")).unwrap() {
             let path = cpu.unwrap().path().join("trace_pipe");
             let mut pipe = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).unwrap();
             let mut chunk = vec![0; 1 << 16];
+            let mut all = Vec::new();
             while let Ok(n @ 1..) = pipe.read(&mut chunk) {
                 all.extend_from_slice(&chunk[..n]);
             }
+            processors.push(all);
         }
-        all
+        processors
     }
 }
 
@@ -130,7 +134,9 @@ fn the_same_ios_as_the_kernels_own_tracer() {
     });
     let mut issues: HashMap<(i64, i64, bool), Vec<i64>> = HashMap::new();
     let mut completions = issues.clone();
-    for seen in parse(&blk.read()) {
+    let logs = blk.read();
+    assert_imported_alike(&logs, &traced.ios, traced.lost.iter().filter_map(|l| l.ios).sum());
+    for seen in parse(&logs.concat()) {
         let map = match seen.action {
             ISSUE => &mut issues,
             COMPLETE => &mut completions,
@@ -164,6 +170,47 @@ fn the_same_ios_as_the_kernels_own_tracer() {
     );
     // An interrupt may come between the two tracers' readings of the clock.
     assert!(far * 200 <= off.len(), "{far} of {} differ by more than 5 us", off.len());
+}
+
+/// The logs of the kernel's tracer, imported, hold the same I/Os one by one: same place, size, direction, same time in
+/// the queue and in the device.
+fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
+    let dir = tempfile::tempdir().unwrap();
+    let files: Vec<_> = (0..logs.len()).map(|i| dir.path().join(format!("disk.blktrace.{i}"))).collect();
+    files.iter().zip(logs).for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
+    let got = import_files(&files, ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
+    let zero = got.meta.start_monotonic_ns.expect("blktrace counts from the machine's start");
+    let mut theirs: HashMap<(i64, i64, Op), Vec<Io>> = HashMap::new();
+    let mut imported = 0;
+    for o in got.observations {
+        if let Observation::Io(mut io) = o
+            && io.bytes > 0
+        {
+            io.done_ns += zero;
+            imported += 1;
+            theirs.entry((io.sector.unwrap(), io.bytes, io.op)).or_default().push(io);
+        }
+    }
+    let ours: Vec<&Io> = ours.iter().filter(|io| io.bytes > 0).collect();
+    assert_eq!(imported, ours.len() as i64 + hidden, "as many I/Os");
+    let mut off: Vec<i64> = Vec::new();
+    for io in &ours {
+        let same =
+            theirs.get_mut(&(io.sector.unwrap(), io.bytes, io.op)).unwrap_or_else(|| panic!("not imported: {io:?}"));
+        let nearest = same.iter().enumerate().min_by_key(|(_, t)| (t.done_ns - io.done_ns).abs()).map(|(i, _)| i);
+        let it = same.swap_remove(nearest.unwrap_or_else(|| panic!("imported too seldom: {io:?}")));
+        let queue = (it.queue_ns.expect("its start is in the log") - io.queue_ns.unwrap()).abs();
+        off.push((it.done_ns - io.done_ns).abs().max((it.device_ns - io.device_ns).abs()).max(queue));
+    }
+    off.sort_unstable();
+    let far = off.iter().filter(|d| **d > 10_000).count();
+    eprintln!(
+        "{} imported I/Os: times differ by {} ns (median), {far} by more than 10 us",
+        off.len(),
+        off[off.len() / 2]
+    );
+    // An interrupt may come between the two tracers' readings of the clock.
+    assert!(far * 100 <= off.len(), "{far} of {} differ by more than 10 us", off.len());
 }
 
 /// At queue depth 1 fio's completion latency is ours plus the system calls and the context switches around it, which

@@ -1,0 +1,389 @@
+//! `import` from outside: real logs of the installed tools, and what is no log at all.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use iolens_core::model::{IntervalRates, Io};
+use iolens_core::store::{IoColumns, Recording, read_cpu, read_rates};
+
+use super::machine::{LoopDevice, assert_refused, file_with, iolens, run, scene};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
+}
+
+fn import(dir: &Path, to: &str, files: &[PathBuf], options: &[&str]) -> Output {
+    iolens(&["import", "-o"]).arg(dir.join(to)).args(options).args(files).current_dir(dir).output().unwrap()
+}
+
+fn imported(dir: &Path, to: &str, files: &[PathBuf], options: &[&str]) -> PathBuf {
+    let out = import(dir, to, files, options);
+    assert!(out.status.success(), "{}", scene(&out));
+    dir.join(to)
+}
+
+fn json(words: &[&str]) -> serde_json::Value {
+    let out = run(words);
+    assert!(out.status.success(), "{words:?}: {}", scene(&out));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// What a log is called, the options and the environment that make it, and how far its printed digits may be from the
+/// truth, in percent.
+type OptionSet = (&'static str, &'static [&'static str], &'static [(&'static str, &'static str)], f64);
+
+const OPTION_SETS: [OptionSet; 17] = [
+    ("x", &["-x"], &[], 2.0),
+    ("d", &["-d"], &[], 2.0),
+    ("dk", &["-d", "-k"], &[], 2.0),
+    ("dm", &["-d", "-m"], &[], 12.0),
+    ("dx", &["-d", "-x"], &[], 2.0),
+    ("xk", &["-x", "-k"], &[], 2.0),
+    ("xm", &["-x", "-m"], &[], 12.0),
+    ("xt", &["-x", "-t"], &[], 2.0),
+    ("xt-iso", &["-x", "-t"], &[("S_TIME_FORMAT", "ISO")], 2.0),
+    ("dt-iso", &["-d", "-t"], &[("S_TIME_FORMAT", "ISO"), ("TZ", "Asia/Kolkata")], 2.0),
+    ("h", &["-h"], &[], 12.0),
+    ("xh", &["-x", "-h"], &[], 12.0),
+    ("human", &["-d", "--human"], &[], 12.0),
+    ("xz", &["-x", "-z"], &[], 2.0),
+    ("c-d", &["-c", "-d"], &[], 2.0),
+    ("s", &["-d", "-s"], &[], 2.0),
+    ("json", &["-x", "-o", "JSON"], &[], 2.0),
+];
+
+/// Long enough for fio to start, run and end within the middle half even where it must wait for a processor.
+const PERIOD: Duration = Duration::from_secs(4);
+const INTERVAL: &str = "4s";
+const ROUNDS: usize = 2;
+
+/// Every option set and `iolens iostat` watch the same disk; fio runs in the middle of each interval only, so that all
+/// see the same counters no matter how late this machine wakes them. Gives each log's name and text.
+fn watch_together(device: &LoopDevice, dir: &Path) -> Vec<(&'static str, PathBuf)> {
+    let spawn = |name: &str, mut command: Command| -> (PathBuf, Child) {
+        let path = dir.join(format!("{name}.log"));
+        let child = command.stdout(fs::File::create(&path).unwrap()).stderr(Stdio::null()).spawn().unwrap();
+        (path, child)
+    };
+    let period = PERIOD.as_secs().to_string();
+    let rounds = ROUNDS.to_string();
+    let interval = [device.name(), period.as_str(), rounds.as_str()];
+    let begun = Instant::now();
+    let mut logs = Vec::new();
+    for (name, options, env, _) in OPTION_SETS {
+        let mut c = Command::new("iostat");
+        c.arg("-y").args(options).args(interval).envs([("LC_ALL", "C"), ("TZ", "UTC")]).envs(env.iter().copied());
+        logs.push((name, spawn(name, c)));
+    }
+    let mut ours = iolens(&["iostat", "-y", "-x", "-o", "NDJSON"]);
+    ours.args(interval);
+    logs.push(("ours", spawn("ours", ours)));
+    for round in 0..ROUNDS as u32 {
+        let at = PERIOD * round + PERIOD / 4;
+        sleep(at.saturating_sub(begun.elapsed()));
+        let out = Command::new("fio")
+            .args([
+                "--name=x",
+                "--rw=randrw",
+                "--bs=4k",
+                "--direct=1",
+                "--ioengine=psync",
+                "--size=8m",
+                "--rwmixread=60",
+            ])
+            .arg(format!("--number_ios={}", 300 + 200 * round))
+            .arg(format!("--filename={}", device.path.display()))
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{}", scene(&out));
+    }
+    logs.into_iter()
+        .map(|(name, (path, mut child))| {
+            child.wait().unwrap();
+            (name, path)
+        })
+        .collect()
+}
+
+fn near(a: f64, b: f64, percent: f64) -> bool {
+    (a - b).abs() <= b.abs() * percent / 100.0 + 1e-9
+}
+
+/// Compares rows of an imported log with the records of `iolens iostat`; says what differs.
+fn compare(name: &str, rows: &[IntervalRates], ours: &[serde_json::Value], percent: f64) -> Result<(), String> {
+    if rows.len() != ours.len() {
+        return Err(format!("{name}: {} rows, {} records of ours", rows.len(), ours.len()));
+    }
+    for (i, (row, ours)) in rows.iter().zip(ours).enumerate() {
+        let of = |key: &str| ours[key].as_f64();
+        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+        let [r, w, ..] = row.classes;
+        let pairs = [
+            ("reads", r.ios_per_s, of("reads_per_s"), percent),
+            ("writes", w.ios_per_s, of("writes_per_s"), percent),
+            ("tps", row.all.ios_per_s, sum(of("reads_per_s"), of("writes_per_s")), percent),
+            ("read bytes", r.bytes_per_s, of("read_kib_per_s").map(|k| k * 1024.0), percent),
+            ("written bytes", w.bytes_per_s, of("write_kib_per_s").map(|k| k * 1024.0), percent),
+            ("utilisation", row.util_percent, of("util_percent"), percent.max(8.0)),
+        ];
+        for (what, theirs, ours, percent) in pairs {
+            let (Some(theirs), Some(ours)) = (theirs, ours) else { continue };
+            if !near(theirs, ours, percent) {
+                return Err(format!("{name}, report {i}: {what} {theirs}, ours {ours}"));
+            }
+        }
+        // No length of an interval is in a mean: equal to the printed digits.
+        for (what, theirs, ours) in
+            [("r_await", r.mean_us, of("read_await_ms")), ("w_await", w.mean_us, of("write_await_ms"))]
+        {
+            if let (Some(theirs), Some(ours)) = (theirs, ours)
+                && (theirs / 1000.0 - ours).abs() > 0.0051
+            {
+                return Err(format!("{name}, report {i}: {what} {theirs} us, ours {ours} ms"));
+            }
+        }
+        if sum(r.ios_per_s, w.ios_per_s).or(row.all.ios_per_s).is_none() {
+            return Err(format!("{name}, report {i}: no rate of I/Os at all"));
+        }
+        if (row.interval_ns() - PERIOD.as_nanos() as i64).abs() > 1_000_000_000 {
+            return Err(format!("{name}, report {i}: an interval of {} ns", row.interval_ns()));
+        }
+    }
+    Ok(())
+}
+
+fn rows_of(recording: &Path, device: &str) -> Vec<IntervalRates> {
+    let id = Recording::open(recording).unwrap().meta().devices.iter().find(|d| d.name == device).map(|d| d.id);
+    let Some(id) = id else { return Vec::new() };
+    read_rates(recording).unwrap().into_iter().filter(|r| r.dev == id).collect()
+}
+
+const TOO_BUSY: &str = "an interval ended while fio ran";
+
+fn logs_agree(device: &LoopDevice) -> Result<(), String> {
+    let dir = tempfile::tempdir().unwrap();
+    let logs = watch_together(device, dir.path());
+    let ours = fs::read_to_string(&logs.iter().find(|l| l.0 == "ours").unwrap().1).unwrap();
+    let ours: Vec<serde_json::Value> = ours.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let ours: Vec<_> = ours.into_iter().filter(|o| o["device"] == device.name()).collect();
+    for (i, o) in ours.iter().enumerate() {
+        let seen = o["read_ios"].as_f64().unwrap() + o["write_ios"].as_f64().unwrap();
+        if seen != (300 + 200 * i) as f64 {
+            return Err(format!("round {i} has {seen} I/Os: {TOO_BUSY}"));
+        }
+    }
+    for (name, options, _, percent) in OPTION_SETS {
+        let log = dir.path().join(format!("{name}.log"));
+        // Logs without a time stamp say their interval in their totals, or not at all.
+        let mut words = vec!["--strict"];
+        if !options.contains(&"-t") {
+            words.extend(["--interval", INTERVAL]);
+        }
+        let recording = imported(dir.path(), name, &[log], &words);
+        compare(name, &rows_of(&recording, device.name()), &ours, percent)?;
+        if ["x", "c-d", "json"].contains(&name) {
+            let cpu = read_cpu(&recording).unwrap();
+            let sum = |c: &iolens_core::model::CpuShares| {
+                [c.user, c.nice, c.system, c.iowait, c.steal, c.idle].into_iter().flatten().sum::<f64>()
+            };
+            if name != "c-d" && (cpu.len() != ROUNDS || cpu.iter().any(|c| (sum(c) - 100.0).abs() > 0.1)) {
+                return Err(format!("{name}: shares of processors {cpu:?}"));
+            }
+        }
+    }
+    // A log that was cut in its last report keeps the reports before it, and says where it was cut.
+    let whole = fs::read(dir.path().join("x.log")).unwrap();
+    let cut = file_with(dir.path(), "cut.log", &whole[..whole.len() - 60]);
+    let out = import(dir.path(), "cut", std::slice::from_ref(&cut), &["--interval", INTERVAL]);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("cut.log: line "), "{}", scene(&out));
+    compare("cut", &rows_of(&dir.path().join("cut"), device.name()), &ours[..ROUNDS - 1], 2.0)?;
+    let whole = fs::read(dir.path().join("json.log")).unwrap();
+    let cut = file_with(dir.path(), "cut.json", &whole[..whole.len() * 4 / 5]);
+    let out = import(dir.path(), "cut-json", std::slice::from_ref(&cut), &["--interval", INTERVAL]);
+    assert!(out.status.success(), "{}", scene(&out));
+    let rows = rows_of(&dir.path().join("cut-json"), device.name());
+    compare("cut JSON", &rows[..ROUNDS - 1], &ours[..ROUNDS - 1], 2.0)
+}
+
+#[test]
+fn logs_of_the_installed_iostat_equal_what_ours_says_of_the_same_counters() {
+    let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
+    if !has("fio") || Command::new("iostat").arg("-V").output().is_err() {
+        return eprintln!("SKIP: no fio or no iostat");
+    }
+    let Some(device) = LoopDevice::new(16) else { return };
+    // A busy machine may wake a program so late that fio runs across the end of its interval.
+    let mut why = String::new();
+    for _ in 0..5 {
+        match logs_agree(&device) {
+            Ok(()) => return,
+            Err(e) => why = e,
+        }
+        eprintln!("measured again: {why}");
+    }
+    assert!(why.contains(TOO_BUSY), "{why}");
+    eprintln!("SKIP: this machine is too busy to run fio inside an interval of {INTERVAL}");
+}
+
+/// The reference in a language with decimal commas, where one can be made.
+#[test]
+fn a_log_with_decimal_commas() {
+    let dir = tempfile::tempdir().unwrap();
+    let made =
+        Command::new("localedef").args(["-i", "de_DE", "-f", "UTF-8"]).arg(dir.path().join("de_DE.UTF-8")).output();
+    if !made.is_ok_and(|o| o.status.success()) || Command::new("iostat").arg("-V").output().is_err() {
+        return eprintln!("SKIP: no iostat, or no locale can be made");
+    }
+    let log = |options: &[&str]| {
+        let out = Command::new("iostat")
+            .args(options)
+            .env("LOCPATH", dir.path())
+            .env("LC_ALL", "de_DE.UTF-8")
+            .env_remove("S_TIME_FORMAT")
+            .output()
+            .unwrap();
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let text = log(&["-x", "-t", "1", "3"]);
+    if !text.contains("0,00") {
+        return eprintln!("SKIP: this iostat knows no decimal commas:\n{text}");
+    }
+    let file = file_with(dir.path(), "comma.log", text.as_bytes());
+    let recording = imported(dir.path(), "r", &[file], &["--strict"]);
+    let cpu = read_cpu(&recording).unwrap();
+    let last = text.lines().skip_while(|l| !l.starts_with("avg-cpu")).filter(|l| l.starts_with("   "));
+    let printed: Vec<f64> =
+        last.last().unwrap().split_whitespace().map(|w| w.replace(',', ".").parse().unwrap()).collect();
+    assert_eq!(cpu.len(), 2, "{text}");
+    assert_eq!((cpu[1].user, cpu[1].idle), (Some(printed[0]), Some(printed[5])), "{text}");
+}
+
+/// Transcripts of the reference on recorded counters of other machines, and what ours says of the same counters.
+#[test]
+fn whatever_iostat_prints_is_imported_without_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut taken = 0;
+    for tree in ["mixed", "many", "old", "wraps"] {
+        let text =
+            String::from_utf8_lossy(&fs::read(fixture(&format!("iostat/{tree}.expected"))).unwrap()).into_owned();
+        for (i, case) in text.split("\n$ ").enumerate() {
+            let (command, output) = case.split_once('\n').unwrap();
+            let (output, code) = output.rsplit_once("# exit ").unwrap();
+            // Without an interval iostat says averages since boot only; -c alone has no devices; groups are made up.
+            let words: Vec<&str> = command.split_whitespace().collect();
+            let repeats = words.last().is_some_and(|w| w.parse::<u32>().is_ok());
+            if code.trim() != "0" || !repeats || words.contains(&"-V") || !output.contains("Device") {
+                continue;
+            }
+            let file = file_with(dir.path(), "log", output.as_bytes());
+            let out = import(dir.path(), &format!("{tree}{i}"), &[file], &["--strict"]);
+            if !out.status.success() {
+                let said = String::from_utf8_lossy(&out.stderr).into_owned();
+                assert!(
+                    said.contains("could be used") || said.contains("since boot only"),
+                    "{command}\n{output}\n{said}"
+                );
+                continue;
+            }
+            taken += 1;
+        }
+    }
+    assert!(taken > 50, "{taken} transcripts were imported");
+}
+
+#[test]
+fn tables_of_several_resolutions_are_audited_and_the_report_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = ["10hz", "1s", "15s"].map(|n| fixture(&format!("golden/seed3_agg_{n}.csv")));
+    let recording = imported(dir.path(), "r", &files, &["--strict"]);
+    let sentence = "6 of 6 mean latencies are averages of averages; read latency is understated by 4 to 32 %; \
+                    write latency is understated by 8 to 80 %";
+    let words = recording.to_str().unwrap();
+    let text = run(&["report", words]);
+    let said: Vec<&str> = std::str::from_utf8(&text.stdout).unwrap().split_whitespace().collect();
+    assert!(said.join(" ").contains(sentence), "{}", scene(&text));
+    assert!(said.join(" ").contains("62689 I/Os"), "no I/O counts in two tables: {}", scene(&text));
+    assert!(json(&["report", words, "--json"]).to_string().contains(sentence));
+    let html = dir.path().join("r.html");
+    let out = run(&["report", words, "-o", html.to_str().unwrap()]);
+    match String::from_utf8_lossy(&out.stderr).contains("without the HTML page") {
+        true => eprintln!("SKIP: built without the HTML page"),
+        false => assert!(out.status.success() && html.metadata().unwrap().len() > 10_000, "{}", scene(&out)),
+    }
+    // The published rows come back digit by digit.
+    let out = run(&["zoom", words, "--from", "153.7", "--to", "154", "--step", "100ms"]);
+    let shown: Vec<Vec<String>> = String::from_utf8_lossy(&out.stdout)
+        .lines()
+        .skip(1)
+        .map(|l| l.split_whitespace().map(str::to_owned).collect())
+        .collect();
+    assert_eq!(shown[0], ["153.8", "20", "2560", "136888", "4150", "2171420", "82941"], "{}", scene(&out));
+}
+
+#[test]
+fn what_a_source_does_not_know_is_null_and_never_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let snoop = "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)\n\
+                 0.000000    postgres: wal  1188    nvme0n1 W    3145728    8192      0.345\n\
+                 1.000000    fio            9       nvme0n1 R    0          4096      1.250\n";
+    let recording = imported(dir.path(), "snoop", &[file_with(dir.path(), "b.txt", snoop.as_bytes())], &["--strict"]);
+    let reader = Recording::open(&recording).unwrap().ios(0..i64::MAX, IoColumns::ALL);
+    let ios: Vec<Io> = reader.flat_map(|batch| batch.unwrap()).collect();
+    assert!(
+        ios.iter().all(|io| io.queue_ns.is_none() && io.cgroup.is_none() && io.ino.is_none() && io.merges.is_none())
+    );
+    assert_eq!(ios[1].device_ns, 1_250_000);
+    let table = imported(dir.path(), "table", &[fixture("import/iostat-k.txt")], &["--strict"]);
+    let report = json(&["report", table.to_str().unwrap(), "--json"]);
+    let text = String::from_utf8_lossy(&run(&["report", table.to_str().unwrap()]).stdout).into_owned();
+    assert!(text.contains("busy -%") && text.contains("p50 -"), "{text}");
+    assert!(report.to_string().contains("null"), "{report}");
+    for words in [vec!["zoom", "--format", "json"], vec!["zoom", "--by", "device"]] {
+        let out = iolens(&words).arg(&table).output().unwrap();
+        assert!(out.status.success(), "{}", scene(&out));
+    }
+}
+
+#[test]
+fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let d = dir.path();
+    let new = d.join("new");
+    let refused = |files: &[PathBuf], options: &[&str], words: &[&str]| {
+        assert_refused(&import(d, "new", files, options), words);
+        assert!(!new.exists(), "{files:?} left something behind");
+    };
+    let good = fixture("import/iostat-x.txt");
+    refused(&[file_with(d, "empty", b"")], &[], &["empty"]);
+    let garbage: Vec<u8> = (0..60_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    refused(&[file_with(d, "garbage", &garbage)], &[], &["garbage", "not the log"]);
+    refused(&[good.clone(), file_with(d, "letter", b"Dear Sir,\nnothing.\n")], &[], &["letter", "not the log"]);
+    refused(&[d.to_owned()], &[], &["directory"]);
+    refused(&[d.join("absent")], &[], &["absent", "No such file"]);
+    refused(&[file_with(d, "boot", b"Linux 6.1 (h) 11/21/26 _x86_64_ (2 CPU)\n\nDevice tps\n")], &[], &["boot"]);
+    refused(&[fixture("import/iostat-cut.json")], &["--strict"], &["iostat-cut.json: line ", "--strict"]);
+    refused(std::slice::from_ref(&good), &["--interval", "0"], &["--interval"]);
+    let out = iolens(&["import", "-o", "/proc/new"]).arg(&good).output().unwrap();
+    assert_refused(&out, &["/proc/new"]);
+    fs::create_dir(d.join("there")).unwrap();
+    assert_refused(&import(d, "there", std::slice::from_ref(&good), &[]), &["there", "exists"]);
+    assert_eq!(fs::read_dir(d.join("there")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_log_that_may_not_be_read_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = file_with(dir.path(), "secret.log", b"Device r/s w/s\n");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut c = iolens(&["import", "-o", "/tmp/never-made"]);
+    c.arg(&secret).uid(65_534);
+    match c.output() {
+        Ok(out) => assert_refused(&out, &["secret.log", "ermission denied"]),
+        Err(e) => eprintln!("SKIP: nobody may not run the program here: {e}"),
+    }
+}
