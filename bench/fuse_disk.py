@@ -87,8 +87,10 @@ def main():
         error, reply = 0, b""
         if op == INIT:
             major, minor, ahead, flags = struct.unpack_from("<IIII", body)
-            # Asynchronous reads (bit 0) and large writes (bit 5), up to 64 requests at once.
-            reply = struct.pack("<IIIIHHIIHHII24x", 7, min(minor, 31), ahead, flags & 0x21, 64, 48, MAX_WRITE, 1, 0, 0, 0, 0)
+            # Asynchronous reads (bit 0), large writes (bit 5), more than 32 pages per request (bit 22: without it an I/O
+            # would come in pieces of 128 KiB, each with its own base), up to 64 requests at once.
+            flags, pages = flags & 0x400021, MAX_WRITE >> 12
+            reply = struct.pack("<IIIIHHIIHHII24x", 7, min(minor, 31), ahead, flags, 64, 48, MAX_WRITE, 1, pages, 0, 0, 0)
         elif op == LOOKUP:
             if bytes(body).rstrip(b"\0") == b"disk":
                 reply = struct.pack("<QQQQII", 2, 0, 3600, 3600, 0, 0) + attributes(2, size)

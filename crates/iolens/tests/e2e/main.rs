@@ -8,6 +8,7 @@ mod crash;
 mod files;
 mod hotplug;
 mod iostat_exact;
+mod lab;
 mod machine;
 mod names;
 mod real_life;
