@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A Python environment with the Parquet readers that our recordings are checked against.
+# A Python environment with the Parquet readers and the statistics that ours are checked against.
 #   ci/venv.sh DIR
 set -euo pipefail
 dir=$1
-[ -x "$dir/bin/python" ] && "$dir/bin/python" -c 'import pyarrow, duckdb' 2>/dev/null && exit 0
-if ! command -v python3 >/dev/null; then echo "python3 is missing: the checks with pyarrow and DuckDB will be skipped"; exit 0; fi
-echo "making a Python environment with pyarrow and duckdb in $dir"
+[ -x "$dir/bin/python" ] && "$dir/bin/python" -c 'import pyarrow, duckdb, scipy.stats' 2>/dev/null && exit 0
+if ! command -v python3 >/dev/null; then echo "python3 is missing: the checks with pyarrow, DuckDB and SciPy will be skipped"; exit 0; fi
+echo "making a Python environment with pyarrow, duckdb and scipy in $dir"
 mkdir -p "$(dirname "$dir")"
-{ python3 -m venv "$dir" && "$dir/bin/pip" install -q --disable-pip-version-check pyarrow duckdb; } ||
-  echo "pyarrow and duckdb could not be installed: their checks will be skipped"
+{ python3 -m venv "$dir" && "$dir/bin/pip" install -q --disable-pip-version-check pyarrow duckdb scipy; } ||
+  echo "pyarrow, duckdb and scipy could not be installed: their checks will be skipped"

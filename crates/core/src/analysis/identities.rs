@@ -57,6 +57,15 @@ pub enum DeviceSource {
     FioSampling,
 }
 
+/// What of a direction's I/O was not the application's: other processes' and the file system's own.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Foreign {
+    /// Requests.
+    pub ios: f64,
+    /// Bytes.
+    pub bytes: f64,
+}
+
 /// A run, both sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFacts {
@@ -88,6 +97,9 @@ pub struct RunFacts {
     pub others: Vec<(String, f64)>,
     /// Bytes of the file system's own I/O (metadata, journal).
     pub metadata_bytes: f64,
+    /// Both together, reads and writes apart; zero where nothing was recorded.
+    #[serde(default)]
+    pub foreign: [Foreign; 2],
 }
 
 /// An equation between two ways to know the same thing.
@@ -175,15 +187,18 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let bytes =
         d.bytes.or_else(|| a.block_bytes.filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m)).map(|b| b * d.ios));
     if let Some(bytes) = bytes {
-        let text = "device bytes (less those of others and of metadata) = application bytes";
-        out.push(identity("I4", side, text, bytes, a.bytes, count * per_io));
+        let text = "device bytes, less those of others and of metadata = application bytes";
+        out.push(identity("I4", side, text, bytes - r.foreign[side].bytes, a.bytes, count * per_io));
     }
     if let (Some(bs), Some(max)) = (a.block_bytes, r.max_request_bytes) {
         let pieces = (bs / max).ceil().max(1.0);
         let expected = a.ios * pieces - d.merges;
-        out.push(identity("I5", side, "device requests = I/Os x pieces - merges", d.ios, expected, count * pieces));
+        let text = "device requests, less those of others = I/Os x pieces - merges";
+        out.push(identity("I5", side, text, d.ios - r.foreign[side].ios, expected, count * pieces));
     }
-    if let Some(ms) = d.await_ms().filter(|_| r.queue_depth == 1) {
+    // The device's time is not known apart for others.
+    let alone = r.foreign[side].ios <= NOTICEABLE * d.ios;
+    if let Some(ms) = d.await_ms().filter(|_| r.queue_depth == 1 && r.direct && alone) {
         let cycle_ms = 1000.0 * r.runtime_s / a.ios;
         let text = "one at a time: device response <= time per I/O";
         let mut i = identity("I9", side, text, ms, cycle_ms, cycle_ms * count / a.ios + 1.0 / a.ios);
@@ -202,7 +217,9 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
         out.push(identity("I7", 2, text, q / window_ms, ticks / window_ms, (ios.sqrt() + 10.0) / window_ms));
     }
     if let (Some(busy), Some(util)) = (r.io_ticks_ms, r.util_percent) {
-        let tolerance = 100.0 * 0.25 / r.runtime_s + 1.0;
+        // The application samples every 250 ms, and its setup lies in our window but not in its own.
+        let setup_s = (r.window_s - r.runtime_s).max(0.0);
+        let tolerance = 100.0 * (0.25 + setup_s) / r.runtime_s + 1.0;
         out.push(identity(
             "I8",
             2,
@@ -234,6 +251,8 @@ pub enum Verdict {
     ReadaheadCap {
         /// Mean request in bytes.
         request_bytes: f64,
+        /// Twice `read_ahead_kb`, as for those who announce sequential reading.
+        doubled: bool,
     },
     /// Neighbouring I/Os were merged.
     Merging {
@@ -246,6 +265,15 @@ pub enum Verdict {
         requests_per_io: f64,
         /// Mean request in bytes.
         request_bytes: f64,
+        /// Largest that the kernel sends, if known.
+        limit_bytes: Option<f64>,
+    },
+    /// The page cache made larger requests of small I/Os: by readahead, or by writing back neighbours together.
+    Gathered {
+        /// Mean request in bytes.
+        request_bytes: f64,
+        /// Of so many I/Os of the application.
+        ios_per_request: f64,
     },
     /// Somebody else used the device.
     OtherWriters {
@@ -294,10 +322,7 @@ fn others(r: &RunFacts) -> Option<Verdict> {
 
 /// Device bytes of a side that the application can have caused.
 fn own_bytes(r: &RunFacts, side: usize) -> Option<f64> {
-    let others: f64 = r.others.iter().map(|o| o.1).sum();
-    let all: f64 = r.device.iter().filter_map(|d| d.bytes).sum();
-    let share = if all > 0.0 { r.device[side].bytes? / all } else { 0.0 };
-    r.device[side].bytes.map(|b| (b - (others + r.metadata_bytes) * share).max(0.0))
+    r.device[side].bytes.map(|b| (b - r.foreign[side].bytes).max(0.0))
 }
 
 fn bytes_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
@@ -313,16 +338,24 @@ fn bytes_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
 }
 
 fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
-    let (a, d) = (&r.app[side], &r.device[side]);
-    let request = d.request_bytes()?;
+    let (a, all, foreign) = (&r.app[side], &r.device[side], &r.foreign[side]);
+    // Others' requests are of other sizes.
+    let d = DeviceSide { ios: all.ios - foreign.ios, bytes: all.bytes.map(|b| b - foreign.bytes), ..*all };
+    let request = d.request_bytes().filter(|b| *b > 0.0)?;
     let per_io = a.bytes / a.ios;
-    let capped = |ra: &f64| side == 0 && !r.direct && per_io < *ra && (request / ra - 1.0).abs() < 0.1;
-    if let Some(request_bytes) = r.read_ahead_bytes.filter(capped) {
-        return Some(Verdict::ReadaheadCap { request_bytes });
+    // An application that announces sequential reading (posix_fadvise, as fio does) gets twice the window.
+    let window = r.read_ahead_bytes.and_then(|ra| [ra, 2.0 * ra].into_iter().find(|w| (request / w - 1.0).abs() < 0.1));
+    if window.is_some_and(|w| side == 0 && !r.direct && per_io < w) {
+        let doubled = window > r.read_ahead_bytes;
+        return Some(Verdict::ReadaheadCap { request_bytes: request, doubled });
     }
     let moved = d.bytes? / per_io;
     if request < per_io * (1.0 - NOTICEABLE) && r.direct {
-        return Some(Verdict::Splitting { requests_per_io: d.ios / moved, request_bytes: request });
+        let limit_bytes = r.max_request_bytes;
+        return Some(Verdict::Splitting { requests_per_io: d.ios / moved, request_bytes: request, limit_bytes });
+    }
+    if !r.direct && request > per_io * (1.0 + NOTICEABLE) && d.merges <= NOTICEABLE * moved {
+        return Some(Verdict::Gathered { request_bytes: request, ios_per_request: request / per_io });
     }
     (d.merges > NOTICEABLE * moved && request > per_io * (1.0 + NOTICEABLE))
         .then(|| Verdict::Merging { ios_per_request: moved / d.ios })
@@ -352,14 +385,27 @@ impl Verdict {
             Verdict::Readahead { ratio } => {
                 format!("readahead: the device read {ratio:.2} times what the application asked for")
             }
-            Verdict::ReadaheadCap { request_bytes } => {
-                format!("readahead sets the size of requests: {:.0} KiB (read_ahead_kb)", request_bytes / 1024.0)
+            Verdict::ReadaheadCap { request_bytes, doubled } => {
+                let what =
+                    if *doubled { "twice read_ahead_kb, for announced sequential reading" } else { "read_ahead_kb" };
+                format!("readahead sets the size of requests: {:.0} KiB ({what})", request_bytes / 1024.0)
             }
             Verdict::Merging { ios_per_request } => {
                 format!("merging: {ios_per_request:.1} of the application's I/Os went into each request of the device")
             }
-            Verdict::Splitting { requests_per_io, request_bytes } => format!(
-                "splitting: each I/O became {requests_per_io:.1} requests of {:.0} KiB, as large as the device takes",
+            Verdict::Splitting { requests_per_io, request_bytes, limit_bytes } => {
+                let why = match limit_bytes {
+                    // A last piece may be smaller than the limit.
+                    Some(limit) if *request_bytes < 0.4 * limit => {
+                        "far below the device's limit: the file is in pieces"
+                    }
+                    _ => "as large as the device takes",
+                };
+                let kib = request_bytes / 1024.0;
+                format!("splitting: each I/O became {requests_per_io:.1} requests of {kib:.0} KiB, {why}")
+            }
+            Verdict::Gathered { request_bytes, ios_per_request } => format!(
+                "gathered: the page cache made requests of {:.0} KiB out of {ios_per_request:.1} I/Os each",
                 request_bytes / 1024.0
             ),
             Verdict::OtherWriters { who, percent } => {

@@ -35,6 +35,7 @@ fn published() -> RunFacts {
         read_ahead_bytes: None,
         others: Vec::new(),
         metadata_bytes: 0.0,
+        foreign: Default::default(),
     }
 }
 
@@ -115,6 +116,7 @@ fn run(bs: f64, direct: bool, device: DeviceSide) -> RunFacts {
         read_ahead_bytes: Some(131_072.0),
         others: Vec::new(),
         metadata_bytes: 0.0,
+        foreign: Default::default(),
     }
 }
 
@@ -130,18 +132,37 @@ fn each_mechanism_gets_its_verdict() {
     assert_eq!(kind(&run(4096.0, true, device(1000.0, 4_096_000.0, 0.0, 900.0))), ["\"agree\""]);
     let cached = run(4096.0, false, device(250.0, 1_024_000.0, 0.0, 200.0));
     assert!(matches!(verdicts(&cached)[..], [Verdict::PageCache { hit_percent }] if (hit_percent - 75.0).abs() < 1e-9));
-    assert_eq!(kind(&run(4096.0, false, device(1000.0, 8_192_000.0, 0.0, 900.0))), ["\"readahead\""]);
+    assert_eq!(kind(&run(4096.0, false, device(1000.0, 8_192_000.0, 0.0, 900.0))), ["\"readahead\"", "\"gathered\""]);
     let sequential = run(4096.0, false, device(31.25, 4_096_000.0, 0.0, 300.0));
     assert_eq!(kind(&sequential), ["\"readahead-cap\""]);
+    // The published "stuck at 512 sectors": 256 KiB, twice the usual window of 128 KiB.
+    let announced = run(4096.0, false, device(15.625, 4_096_000.0, 0.0, 300.0));
+    assert!(
+        matches!(verdicts(&announced)[..], [Verdict::ReadaheadCap { doubled: true, .. }]),
+        "{:?}",
+        verdicts(&announced)
+    );
     let large = run(1_048_576.0, true, device(2000.0, 1_048_576_000.0, 0.0, 900.0));
     assert!(
-        matches!(verdicts(&large)[..], [Verdict::Splitting { requests_per_io, request_bytes }] if requests_per_io == 2.0 && request_bytes == 524_288.0)
+        matches!(verdicts(&large)[..], [Verdict::Splitting { requests_per_io, request_bytes, .. }] if requests_per_io == 2.0 && request_bytes == 524_288.0)
     );
     assert_eq!(kind(&run(4096.0, true, device(100.0, 4_096_000.0, 900.0, 900.0))), ["\"merging\""]);
     assert_eq!(kind(&run(4096.0, true, device(1000.0, 4_096_000.0, 0.0, 100.0))), ["\"throttled-above\""]);
     let mut shared = run(4096.0, true, device(1500.0, 6_144_000.0, 0.0, 1400.0));
     shared.others = vec![("rsync".to_owned(), 2_048_000.0)];
     assert_eq!(kind(&shared), ["\"other-writers\""]);
+    let mut written = run(4096.0, false, device(10.0, 4_096_000.0, 0.0, 900.0));
+    written.app.swap(0, 1);
+    written.device.swap(0, 1);
+    assert_eq!(kind(&written), ["\"gathered\""]);
+}
+
+#[test]
+fn what_others_did_is_taken_off() {
+    let mut r = run(4096.0, true, device(1500.0, 6_144_000.0, 0.0, 1400.0));
+    assert!(identities(&r).iter().any(|i| i.id == "I4.r" && !i.holds));
+    r.foreign[0] = Foreign { ios: 500.0, bytes: 2_048_000.0 };
+    assert!(identities(&r).iter().all(|i| i.holds && i.id != "I9.r"), "{:?}", identities(&r));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! instant stands once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
 
 mod counters;
+mod data_table;
 mod device;
 mod histogram;
 mod io;
@@ -15,6 +16,7 @@ mod recording;
 mod request;
 
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
+pub use data_table::{ColumnValues, DataColumn, DataTable};
 pub use device::{DevId, Device, DeviceKind};
 pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};

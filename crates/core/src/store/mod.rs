@@ -19,6 +19,7 @@
 mod block;
 mod chunk;
 mod column;
+mod data_file;
 mod disk;
 mod encoding;
 mod error;
@@ -44,6 +45,7 @@ mod text;
 mod wal;
 mod writer;
 
+pub use data_file::data_parquet;
 pub use error::StoreError;
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};

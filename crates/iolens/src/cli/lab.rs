@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::lab_fio::LabFio;
 use super::units::{parse_duration_ns, parse_size};
 
 /// Experiments: drive load, record it, relate both sides, model, tabulate
@@ -28,59 +29,6 @@ pub enum LabExperiment {
     Poll(LabPoll),
     Report(LabReport),
     Clean(LabClean),
-}
-
-/// A sweep of fio over block sizes and whatever else, explained by the device's counters
-///
-/// Examples:
-///   iolens lab fio -o sweep --bs 4k,64k,1M --rw randread --seconds 5
-///   iolens lab fio -o cache --direct 0 --rw read,randread --bs 512,4k,64k
-///   iolens lab fio -o loop --loop --iodepth 1,32 --engine libaio
-#[derive(Debug, Args)]
-#[command(verbatim_doc_comment)]
-pub struct LabFio {
-    /// Directory of the experiment
-    #[arg(short, long, value_name = "DIR")]
-    pub output: PathBuf,
-    /// Where the scratch file goes
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub dir: PathBuf,
-    /// Give fio a loop device over the scratch file
-    #[arg(long = "loop")]
-    pub use_loop: bool,
-    /// Let fio overwrite this existing device or file instead of a scratch file
-    #[arg(long, value_name = "DEVICE", conflicts_with = "use_loop")]
-    pub i_will_lose_data: Option<PathBuf>,
-    /// Block sizes
-    #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size, default_value = "4k,16k,64k,256k,1M")]
-    pub bs: Vec<u64>,
-    /// Patterns: read, write, randread, randwrite, rw, randrw
-    #[arg(long, value_name = "RW,...", value_delimiter = ',', default_value = "randread")]
-    pub rw: Vec<String>,
-    /// fio's I/O engines
-    #[arg(long, value_name = "ENGINE,...", value_delimiter = ',', default_value = "psync")]
-    pub engine: Vec<String>,
-    /// 1: past the page cache; 0: through it
-    #[arg(long, value_name = "0|1,...", value_delimiter = ',', default_value = "1", value_parser = clap::value_parser!(u8).range(0..=1))]
-    pub direct: Vec<u8>,
-    /// I/Os in flight
-    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1")]
-    pub iodepth: Vec<u32>,
-    /// Repetitions of everything
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub replicates: u32,
-    /// Length of a run
-    #[arg(long, value_name = "S", default_value_t = 10.0)]
-    pub seconds: f64,
-    /// Size of the scratch file
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "256M")]
-    pub size: u64,
-    /// Seed of the random order
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// More options for fio, as they are (after --)
-    #[arg(last = true, value_name = "FIO-OPTION")]
-    pub extra: Vec<String>,
 }
 
 /// Simultaneous copies by target and number, with analysis of variance
@@ -148,6 +96,9 @@ pub struct LabPoll {
     /// Size of each disk
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
     pub size: u64,
+    /// Poll these block devices instead of loop devices; a quarter of the load overwrites them. May be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub i_will_lose_data: Vec<PathBuf>,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -3,6 +3,7 @@
 mod import;
 pub mod iostat;
 mod lab;
+mod lab_fio;
 mod signal;
 mod units;
 
@@ -12,7 +13,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use import::ImportPlan;
-pub use lab::{LabCopies, LabExperiment, LabFio, LabPlan, LabPoll};
+pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
+pub use lab_fio::{FioSweep, LabFio};
 pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 

@@ -1,6 +1,7 @@
 //! Simultaneous copies of one file to one place, watched through the disk's counters.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +64,12 @@ pub struct Sample {
     pub at_s: f64,
     /// Length of the interval.
     pub seconds: f64,
+    /// MiB read per second.
+    #[serde(default)]
+    pub read_mb_per_s: f64,
+    /// Read requests per second.
+    #[serde(default)]
+    pub reads_per_s: f64,
     /// MiB written per second.
     pub write_mb_per_s: f64,
     /// Write requests per second.
@@ -90,8 +97,20 @@ pub struct CopyResult {
     pub elapsed_s: f64,
     /// Until all of it was on the disk.
     pub durable_s: f64,
-    /// Each copy's time.
+    /// Each copy's time, to the exit of `cp`.
     pub each_s: Vec<f64>,
+    /// Each copy's time until it was on the disk (fsync right after `cp`).
+    #[serde(default)]
+    pub each_durable_s: Vec<f64>,
+    /// Pieces (extents) of each copy, as `filefrag` counts them; `None` where it cannot.
+    #[serde(default)]
+    pub extents: Vec<Option<u32>>,
+    /// Free bytes of the target before.
+    #[serde(default)]
+    pub free_bytes: u64,
+    /// Driver in user space: its own work is in the times.
+    #[serde(default)]
+    pub user_space_driver: bool,
     /// All samples in order of time; the last one ends when all is durable.
     pub samples: Vec<Sample>,
     /// Over the whole time at once.
@@ -100,8 +119,10 @@ pub struct CopyResult {
 
 fn sample(from: &Reading, to: &Reading, begin_ns: i64) -> Sample {
     let b = Bracket::between(from, to);
-    let w = &b.sides[1];
+    let [r, w] = &b.sides;
     Sample {
+        read_mb_per_s: r.bytes.unwrap_or(0.0) / 1_048_576.0 / b.seconds,
+        reads_per_s: r.ios / b.seconds,
         at_s: (to.at_ns - begin_ns) as f64 / 1e9,
         seconds: b.seconds,
         write_mb_per_s: w.bytes.unwrap_or(0.0) / 1_048_576.0 / b.seconds,
@@ -113,16 +134,26 @@ fn sample(from: &Reading, to: &Reading, begin_ns: i64) -> Sample {
     }
 }
 
+/// One copy.
+struct Copy {
+    child: Child,
+    to: PathBuf,
+    begun: Instant,
+    /// Seconds to the exit of `cp`.
+    done_s: Option<f64>,
+    /// Waits for the disk; gives seconds since the beginning.
+    durable: Option<std::thread::JoinHandle<std::io::Result<f64>>>,
+}
+
 /// Copies that are running; killed when dropped.
-struct Copies(Vec<(Child, Instant, Option<f64>)>);
+struct Copies(Vec<Copy>);
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        for (child, _, done) in self.0.iter_mut().filter(|c| c.2.is_none()) {
+        for c in self.0.iter_mut().filter(|c| c.done_s.is_none()) {
             // Only fails if it is gone already.
-            let _ = child.kill();
-            let _ = child.wait();
-            *done = Some(0.0);
+            let _ = c.child.kill();
+            let _ = c.child.wait();
         }
     }
 }
@@ -131,31 +162,57 @@ impl Copies {
     fn start(source: &Path, dir: &Path, n: u32) -> Result<Copies> {
         let mut all = Copies(Vec::new());
         for i in 0..n {
-            let child = Command::new("cp")
+            let to = dir.join(format!("copy{i}"));
+            let child = super::fio::bound_to_us("cp")
                 // A clone would copy nothing.
-                .args(["--reflink=never".as_ref(), source.as_os_str(), dir.join(format!("copy{i}")).as_os_str()])
+                .args(["--reflink=never".as_ref(), source.as_os_str(), to.as_os_str()])
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped())
                 .spawn()
                 .context("cp cannot be run")?;
-            all.0.push((child, Instant::now(), None));
+            all.0.push(Copy { child, to, begun: Instant::now(), done_s: None, durable: None });
         }
         Ok(all)
     }
 
-    /// Whether all have ended.
+    /// Whether all have ended; each that ends is made durable at once.
     fn poll(&mut self) -> Result<bool> {
-        for (child, begun, done) in self.0.iter_mut().filter(|c| c.2.is_none()) {
-            if let Some(status) = child.try_wait()? {
-                *done = Some(begun.elapsed().as_secs_f64());
+        for c in self.0.iter_mut().filter(|c| c.done_s.is_none()) {
+            if let Some(status) = c.child.try_wait()? {
+                c.done_s = Some(c.begun.elapsed().as_secs_f64());
                 if !status.success() {
-                    bail!("a copy failed ({status}): the cell is not valid");
+                    let mut why = String::new();
+                    c.child.stderr.take().map(|mut e| e.read_to_string(&mut why));
+                    let why = why.lines().next().unwrap_or("it said nothing").to_owned();
+                    bail!("a copy failed ({status}): the cell is not valid: {why}");
                 }
+                let (to, begun) = (c.to.clone(), c.begun);
+                c.durable = Some(std::thread::spawn(move || {
+                    File::open(to)?.sync_all()?;
+                    Ok(begun.elapsed().as_secs_f64())
+                }));
             }
         }
-        Ok(self.0.iter().all(|c| c.2.is_some()))
+        Ok(self.0.iter().all(|c| c.done_s.is_some()))
     }
+
+    /// Each copy's seconds until it was on the disk.
+    fn durable(&mut self) -> Result<Vec<f64>> {
+        let wait = |c: &mut Copy| {
+            let thread = c.durable.take().context("a copy has not ended")?;
+            let seconds = thread.join().map_err(|_| anyhow::anyhow!("the sync of a copy panicked"))?;
+            seconds.context("a copy could not be synced")
+        };
+        self.0.iter_mut().map(wait).collect()
+    }
+}
+
+/// In how many pieces a file lies; `None` where `filefrag` is missing or the file system does not tell.
+fn extents(path: &Path) -> Option<u32> {
+    let out = Command::new("filefrag").arg(path).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    text.rsplit_once(": ")?.1.split(' ').next()?.parse().ok()
 }
 
 /// Copies `source` `cell.copies` times into `dir` (which is emptied afterwards) while watching `disk`.
@@ -170,6 +227,7 @@ pub fn measure(
     disk: &Disk,
     stop: &AtomicBool,
 ) -> Result<CopyResult> {
+    let free = rustix::fs::statvfs(dir)?;
     let first = disk.read()?;
     let begun = Instant::now();
     let mut copies = Copies::start(source, dir, cell.copies)?;
@@ -189,18 +247,17 @@ pub fn measure(
         std::thread::sleep(Duration::from_millis(5));
     }
     let elapsed_s = begun.elapsed().as_secs_f64();
-    for i in 0..cell.copies {
-        File::open(dir.join(format!("copy{i}")))?.sync_all()?;
-    }
+    let each_durable_s = copies.durable()?;
     rustix::fs::syncfs(File::open(dir)?)?;
     let durable_s = begun.elapsed().as_secs_f64();
     let end = disk.read()?;
     if (end.at_ns - last.at_ns) as f64 > 0.05e9 {
         samples.push(sample(&last, &end, first.at_ns));
     }
-    let each_s = copies.0.iter().filter_map(|c| c.2).collect();
-    for i in 0..cell.copies {
-        std::fs::remove_file(dir.join(format!("copy{i}")))?;
+    let each_s = copies.0.iter().filter_map(|c| c.done_s).collect();
+    let pieces = copies.0.iter().map(|c| extents(&c.to)).collect();
+    for c in &copies.0 {
+        std::fs::remove_file(&c.to)?;
     }
     rustix::fs::syncfs(File::open(dir)?)?;
     Ok(CopyResult {
@@ -210,6 +267,10 @@ pub fn measure(
         elapsed_s,
         durable_s,
         each_s,
+        each_durable_s,
+        extents: pieces,
+        free_bytes: free.f_bavail.saturating_mul(free.f_frsize),
+        user_space_driver: false,
         samples,
         whole: sample(&first, &end, first.at_ns),
     })

@@ -48,9 +48,22 @@ impl Machine {
 }
 
 /// The directory of an experiment.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Experiment {
     dir: PathBuf,
+    /// Locked while the experiment runs; `None` if it is only read.
+    running: Option<fs::File>,
+}
+
+/// Takes the experiment's lock, which the system gives back when the process ends, however it ends.
+///
+/// # Errors
+/// Another process runs the experiment.
+pub fn lock(dir: &Path) -> Result<fs::File> {
+    let file = fs::File::open(dir).with_context(|| format!("{} cannot be opened", dir.display()))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| anyhow::anyhow!("{}: the experiment is running; wait for its end", dir.display()))?;
+    Ok(file)
 }
 
 impl Experiment {
@@ -73,7 +86,14 @@ impl Experiment {
             fs::create_dir_all(dir.join("cells")).with_context(|| format!("{} cannot be made", dir.display()))?;
             write_json(&path, plan)?;
         }
-        Ok(Experiment { dir: dir.canonicalize()? })
+        let running = lock(dir)?;
+        // What a killed run left behind would be in this one's way.
+        let (done, left) = super::scratch::clean(dir)?;
+        done.iter().for_each(|d| eprintln!("iolens: removed what an earlier run left: {d}"));
+        if let Some(first) = left.first() {
+            bail!("what an earlier run left behind cannot be removed: {first}");
+        }
+        Ok(Experiment { dir: dir.canonicalize()?, running: Some(running) })
     }
 
     /// Opens a finished or interrupted experiment for reading.
@@ -82,7 +102,7 @@ impl Experiment {
     /// There is none.
     pub fn open(dir: &Path) -> Result<(Experiment, serde_json::Value)> {
         let plan = read_json(&dir.join(PLAN)).with_context(|| format!("{} holds no experiment", dir.display()))?;
-        Ok((Experiment { dir: dir.to_owned() }, plan))
+        Ok((Experiment { dir: dir.to_owned(), running: None }, plan))
     }
 
     /// Its directory.
@@ -93,6 +113,11 @@ impl Experiment {
     /// The folder of cell `id`.
     pub fn cell_dir(&self, id: usize) -> PathBuf {
         self.dir.join("cells").join(format!("{id:04}"))
+    }
+
+    /// The folder of the cell that [`Experiment::results`] calls `name`.
+    pub fn cell_dir_named(&self, name: &str) -> PathBuf {
+        self.dir.join("cells").join(name)
     }
 
     /// Whether cell `id` is complete.
@@ -121,14 +146,16 @@ impl Experiment {
         write_json(&self.cell_dir(id).join(CELL), result)
     }
 
-    /// The results of all complete cells, in the order of their numbers.
+    /// The results of all complete cells with their folders' names, in the order of their numbers.
     ///
     /// # Errors
     /// One of them cannot be read.
-    pub fn results<R: DeserializeOwned>(&self) -> Result<Vec<R>> {
+    pub fn results<R: DeserializeOwned>(&self) -> Result<Vec<(String, R)>> {
         let mut dirs: Vec<PathBuf> = fs::read_dir(self.dir.join("cells"))?.flatten().map(|e| e.path()).collect();
         dirs.sort();
-        dirs.into_iter().map(|d| d.join(CELL)).filter(|p| p.is_file()).map(|p| read_json(&p)).collect()
+        let complete = dirs.into_iter().filter(|d| d.join(CELL).is_file());
+        let name = |d: &Path| d.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        complete.map(|d| Ok((name(&d), read_json(&d.join(CELL))?))).collect()
     }
 }
 
@@ -143,6 +170,17 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     fs::write(&part, serde_json::to_vec_pretty(value)?)
         .with_context(|| format!("{} cannot be written", part.display()))?;
     fs::rename(&part, path).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+impl Drop for Experiment {
+    fn drop(&mut self) {
+        // All is undone by now, or stays on the list for `clean`.
+        if self.running.is_some()
+            && let Err(e) = super::scratch::clean(&self.dir)
+        {
+            eprintln!("iolens: {}: the list of scratch things stays: {e}", self.dir.display());
+        }
+    }
 }
 
 /// The order in which cells run: shuffled within each replicate, so that drift of the disk does not look like a factor.
@@ -169,9 +207,11 @@ mod tests {
         e.fresh_cell(0).expect("makes");
         e.finish_cell(0, &7).expect("writes");
         fs::write(e.fresh_cell(1).expect("makes").join("half"), "").expect("writes");
+        drop(e);
         let again = Experiment::begin(&dir.path().join("x"), &plan("a")).expect("goes on");
         assert!(again.is_done(0) && !again.is_done(1));
-        assert_eq!(again.results::<i32>().expect("reads"), [7]);
+        assert!(lock(&dir.path().join("x")).is_err(), "one at a time");
+        assert_eq!(again.results::<i32>().expect("reads"), [("0000".to_owned(), 7)]);
         assert_eq!(fs::read_dir(again.fresh_cell(1).expect("makes")).expect("lists").count(), 0);
         assert!(Experiment::begin(&dir.path().join("x"), &plan("b")).is_err());
         assert!(Experiment::begin(dir.path(), &plan("a")).is_err(), "not empty, no experiment");

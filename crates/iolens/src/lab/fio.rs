@@ -27,6 +27,23 @@ pub struct FioCell {
     pub iodepth: u32,
     /// Which repetition, from 0.
     pub replicate: u32,
+    /// Whether the file is read into the page cache first, instead of being dropped from it: such a run tells what calls
+    /// and copies cost.
+    #[serde(default)]
+    pub warm: bool,
+}
+
+impl FioCell {
+    /// What the run shares with others of its series.
+    pub fn series(&self) -> String {
+        let way = if self.direct { "direct" } else { "buffered" };
+        format!("{} {} {way} queue depth {}", self.rw, self.engine, self.iodepth)
+    }
+
+    /// Reads from the beginning to the end and again.
+    pub fn reads_in_order(&self) -> bool {
+        self.rw == "read"
+    }
 }
 
 /// A sweep.
@@ -65,6 +82,12 @@ pub struct FioResult {
     pub cpu_percent: [f64; 6],
     /// I/Os that the recording missed, if there is one from events.
     pub lost_ios: Option<i64>,
+    /// Bytes that the application's reads took from the device, and the seconds from the first of them to the last.
+    #[serde(default)]
+    pub disk_phase: Option<(f64, f64)>,
+    /// Bytes of the file.
+    #[serde(default)]
+    pub file_bytes: f64,
 }
 
 impl FioPlan {
@@ -83,6 +106,12 @@ impl FioPlan {
             "--time_based".to_owned(),
             "--randrepeat=0".to_owned(),
             "--norandommap".to_owned(),
+            // The cache was dropped before; fio would do it again each time it comes to the file's end.
+            "--invalidate=0".to_owned(),
+            // No process of its own that would outlive a kill.
+            "--thread".to_owned(),
+            // No file of its own where it was started.
+            "--verify_state_save=0".to_owned(),
             "--output-format=json+".to_owned(),
         ];
         words.extend(self.extra.iter().cloned());
@@ -90,12 +119,22 @@ impl FioPlan {
     }
 }
 
+/// A command that the kernel kills when we are killed, where util-linux can arrange it.
+pub fn bound_to_us(program: &str) -> Command {
+    if !super::scratch::has_program("setpriv") {
+        return Command::new(program);
+    }
+    let mut c = Command::new("setpriv");
+    c.args(["--pdeathsig", "KILL", "--", program]);
+    c
+}
+
 /// Runs fio to its end, or kills it when `stop` is set.
 ///
 /// # Errors
 /// fio is missing, failed, or was stopped.
 pub fn run_fio(words: &[String], stop: &AtomicBool) -> Result<FioRun> {
-    let mut child = Command::new("fio")
+    let mut child = bound_to_us("fio")
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -173,6 +212,7 @@ pub fn measure(plan: &FioPlan, cell: &FioCell, target: &Path, disk: &Disk, stop:
         read_ahead_bytes: disk.queue("read_ahead_kb").map(|k| k * 1024.0),
         others: Vec::new(),
         metadata_bytes: 0.0,
+        foreign: Default::default(),
     };
     Ok(FioResult {
         cell: cell.clone(),
@@ -182,5 +222,7 @@ pub fn measure(plan: &FioPlan, cell: &FioCell, target: &Path, disk: &Disk, stop:
         fio_cpu_percent: (job.usr_cpu, job.sys_cpu),
         cpu_percent: bracket.cpu_percent,
         lost_ios: None,
+        disk_phase: None,
+        file_bytes: plan.size as f64,
     })
 }

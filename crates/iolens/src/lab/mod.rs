@@ -5,6 +5,7 @@
 //! device, mount point or file that it did not make itself, unless the user named it as one to lose.
 
 pub mod bracket;
+pub mod claim;
 pub mod copies;
 pub mod experiment;
 pub mod fio;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -32,6 +32,9 @@ pub struct PollPlan {
     pub size: u64,
     /// Seconds per cell.
     pub seconds: u32,
+    /// Block devices that the user gave to lose, instead of loop devices.
+    #[serde(default)]
+    pub given: Vec<PathBuf>,
     /// All cells.
     pub cells: Vec<PollCell>,
 }
@@ -51,6 +54,9 @@ pub struct Second {
     pub iostat_percent: Option<f64>,
     /// Exact busy time from every I/O; filled from the recording.
     pub exact_percent: Option<f64>,
+    /// What the estimator of each generation of kernels would have made of the same I/Os: (kernels, percent).
+    #[serde(default)]
+    pub estimates_percent: Vec<(String, f64)>,
 }
 
 /// What a cell gave.
@@ -86,7 +92,10 @@ impl Drop for Iostat {
 
 impl Iostat {
     fn start(disks: &[Disk]) -> Option<Iostat> {
-        let mut child = Command::new("iostat")
+        if !super::scratch::has_program("iostat") {
+            return None;
+        }
+        let mut child = super::fio::bound_to_us("iostat")
             .args(["-d", "-x", "-y"])
             .args(disks.iter().map(|d| d.name.as_str()))
             .arg("1")
@@ -142,13 +151,12 @@ pub fn measure(
         if stop.load(Ordering::Relaxed) {
             bail!("the polling was stopped");
         }
-        let printed = match &mut iostat {
-            Some(i) => i.next(disks),
-            None => {
-                std::thread::sleep(std::time::Duration::from_secs(1));
-                None
-            }
-        };
+        let printed = iostat.as_mut().and_then(|i| i.next(disks));
+        if printed.is_none() {
+            // Not installed, or it died.
+            iostat = None;
+            std::thread::sleep(std::time::Duration::from_secs(1));
+        }
         let now = poll(&mut kept, disks)?;
         // The first report covers a second that began before the first poll.
         if !first {
@@ -161,6 +169,7 @@ pub fn measure(
                     poll_percent: busy_ms * 1e8 / (now.0 - last.0) as f64,
                     iostat_percent: printed.as_ref().map(|p| p[i]).filter(|p| p.is_finite()),
                     exact_percent: None,
+                    estimates_percent: Vec::new(),
                 });
             }
         }

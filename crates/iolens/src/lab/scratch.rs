@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,6 +17,8 @@ const MIB: usize = 1 << 20;
 enum Thing {
     File,
     Dir,
+    /// A folder of ours and everything in it.
+    Tree,
     Loop,
     Mount,
 }
@@ -25,13 +28,14 @@ impl Thing {
         match self {
             Thing::File => "file",
             Thing::Dir => "dir",
+            Thing::Tree => "tree",
             Thing::Loop => "loop",
             Thing::Mount => "mount",
         }
     }
 
     fn from_word(w: &str) -> Option<Thing> {
-        [Thing::File, Thing::Dir, Thing::Loop, Thing::Mount].into_iter().find(|t| t.word() == w)
+        [Thing::File, Thing::Dir, Thing::Tree, Thing::Loop, Thing::Mount].into_iter().find(|t| t.word() == w)
     }
 }
 
@@ -81,6 +85,18 @@ impl Registry {
         Ok(guard)
     }
 
+    /// A new folder in a directory of the user's; removed with all that is in it when dropped.
+    ///
+    /// # Errors
+    /// It exists, or cannot be made.
+    pub fn folder(&self, path: &Path) -> io::Result<ScratchTree> {
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+        fs::create_dir(path).map_err(named)?;
+        let tree = ScratchTree { path: path.canonicalize()? };
+        self.note(Thing::Tree, &tree.path.to_string_lossy())?;
+        Ok(tree)
+    }
+
     /// A loop device over a new scratch file.
     ///
     /// # Errors
@@ -100,8 +116,9 @@ impl Registry {
     /// mkfs or mount is missing or fails.
     pub fn mount(&self, disk: &LoopDisk, fs_type: &str, point: &Path) -> io::Result<Mount> {
         let quiet: &[&str] = match fs_type {
-            "ext4" => &["-q", "-F"],
-            "xfs" | "btrfs" => &["-q", "-f"],
+            // Without discards, which would make holes in the file under the device.
+            "ext4" => &["-q", "-F", "-E", "nodiscard"],
+            "xfs" | "btrfs" => &["-q", "-f", "-K"],
             "ntfs" => &["-q", "-F", "-f"],
             _ => &[],
         };
@@ -114,33 +131,61 @@ impl Registry {
         let dir = ScratchDir { path: point.clone() };
         self.note(Thing::Dir, &point.to_string_lossy())?;
         self.note(Thing::Mount, &point.to_string_lossy())?;
-        run("mount", &["-t", fs_type, &device, &point.to_string_lossy()])?;
+        run("mount", &["-t", driver(fs_type).unwrap_or(fs_type), &device, &point.to_string_lossy()])?;
         Ok(Mount { dir })
     }
 }
 
-/// Undoes what is left of an experiment that was killed; says what it did.
+/// The driver by which a file system can be mounted here: the kernel's, loaded or not, or one in user space.
+pub fn driver(fs_type: &str) -> Option<&str> {
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let kernel = if fs_type == "ntfs" { "ntfs3" } else { fs_type };
+    let loaded = known.lines().any(|l| l.split_whitespace().next_back() == Some(kernel));
+    if loaded || run("modprobe", &["-n", "-q", kernel]).is_ok() {
+        return Some(kernel);
+    }
+    (fs_type == "ntfs" && has_program("mount.ntfs-3g") && known.contains("fuseblk")).then_some("ntfs-3g")
+}
+
+/// Undoes what is left of an experiment that was killed: (what was undone, what could not be).
 ///
 /// # Errors
-/// There is no list.
-pub fn clean(experiment: &Path) -> io::Result<Vec<String>> {
+/// The list cannot be written.
+pub fn clean(experiment: &Path) -> io::Result<(Vec<String>, Vec<String>)> {
     let registry = Registry::of(experiment);
-    let mut done = Vec::new();
+    let (mut done, mut left) = (Vec::new(), Vec::new());
     for (thing, what) in registry.entries().into_iter().rev() {
         let path = Path::new(&what);
-        let undone = match thing {
-            Thing::Mount => is_mounted(path) && run("umount", &[&what]).is_ok(),
-            Thing::Loop => detach_all_over(path),
-            Thing::File => path.is_file() && fs::remove_file(path).is_ok(),
-            Thing::Dir => path.is_dir() && fs::remove_dir(path).is_ok(),
-        };
-        if undone {
-            done.push(format!("{} {what}", thing.word()));
+        let said = format!("{} {what}", thing.word());
+        match undo(thing, path) {
+            Some(Ok(())) => done.push(said),
+            Some(Err(e)) => left.push((thing, what, format!("{said}: {e}"))),
+            None => {}
         }
     }
-    match fs::remove_file(&registry.path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(done),
+    if left.is_empty() {
+        match fs::remove_file(&registry.path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => return Ok((done, Vec::new())),
+        }
+    }
+    // What is still there stays on the list, in the order of making.
+    let part = registry.path.with_extension("part");
+    let list: String = left.iter().rev().map(|(t, w, _)| format!("{}\t{w}\n", t.word())).collect();
+    fs::write(&part, list)?;
+    fs::rename(&part, &registry.path)?;
+    Ok((done, left.into_iter().map(|l| l.2).collect()))
+}
+
+/// `None` if it is gone already.
+fn undo(thing: Thing, path: &Path) -> Option<io::Result<()>> {
+    match thing {
+        Thing::Mount if is_mounted(path) => Some(run("umount", &[&path.to_string_lossy()]).map(drop)),
+        Thing::Loop => detach_all_over(path),
+        Thing::File if path.is_file() => Some(fs::remove_file(path)),
+        Thing::Dir if path.is_dir() => Some(fs::remove_dir(path)),
+        Thing::Tree if path.is_dir() => Some(fs::remove_dir_all(path)),
+        _ => None,
     }
 }
 
@@ -152,10 +197,11 @@ fn is_mounted(point: &Path) -> bool {
 }
 
 /// Detaches every loop device whose backing file is `file`: exactly that file, which we made.
-fn detach_all_over(file: &Path) -> bool {
-    let Ok(out) = run("losetup", &["-j", &file.to_string_lossy(), "--noheadings", "-O", "NAME"]) else { return false };
+fn detach_all_over(file: &Path) -> Option<io::Result<()>> {
+    let out = run("losetup", &["-j", &file.to_string_lossy(), "--noheadings", "-O", "NAME"]).ok()?;
     let devices: Vec<&str> = out.split_whitespace().collect();
-    !devices.is_empty() && devices.iter().all(|d| run("losetup", &["-d", d]).is_ok())
+    let detach = |d: &&str| run("losetup", &["-d", d]).map(drop);
+    (!devices.is_empty()).then(|| devices.iter().try_for_each(detach))
 }
 
 /// Runs a helper program; its error message becomes ours.
@@ -163,6 +209,8 @@ fn run(program: &str, words: &[&str]) -> io::Result<String> {
     let out = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
+        // Ctrl-C is for us: an unmount that it kills would leave the mount behind.
+        .process_group(0)
         .output()
         .map_err(|e| io::Error::other(format!("{program} cannot be run: {e}")))?;
     if out.status.success() {
@@ -224,22 +272,46 @@ pub struct ScratchFile {
     pub path: PathBuf,
 }
 
-impl ScratchFile {
-    /// Drops this file's pages, and nobody else's, from the page cache.
-    ///
-    /// # Errors
-    /// The file cannot be opened or synced.
-    pub fn drop_cache(&self) -> io::Result<()> {
-        let f = File::open(&self.path)?;
-        f.sync_all()?;
-        rustix::fs::fadvise(&f, 0, None, rustix::fs::Advice::DontNeed)?;
-        Ok(())
-    }
+/// Drops the pages of this file or device, and nobody else's, from the page cache.
+///
+/// # Errors
+/// It cannot be opened or synced.
+pub fn drop_cache(path: &Path) -> io::Result<()> {
+    let f = File::open(path)?;
+    f.sync_all()?;
+    rustix::fs::fadvise(&f, 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(())
+}
+
+/// Reads the first `bytes` of a file or device, so that they are in the page cache.
+///
+/// # Errors
+/// It cannot be read.
+pub fn fill_cache(path: &Path, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0u8; MIB];
+    let mut from = io::Read::take(File::open(path)?, bytes);
+    while io::Read::read(&mut from, &mut buffer)? > 0 {}
+    Ok(())
 }
 
 impl Drop for ScratchFile {
     fn drop(&mut self) {
         if let Err(e) = fs::remove_file(&self.path) {
+            complain("cannot be removed", &self.path, &e);
+        }
+    }
+}
+
+/// A folder of ours, with what is in it.
+#[derive(Debug)]
+pub struct ScratchTree {
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl Drop for ScratchTree {
+    fn drop(&mut self) {
+        if let Err(e) = fs::remove_dir_all(&self.path) {
             complain("cannot be removed", &self.path, &e);
         }
     }
@@ -289,7 +361,16 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        if let Err(e) = run("umount", &[&self.dir.path.to_string_lossy()]) {
+        let mut undone = run("umount", &[&self.dir.path.to_string_lossy()]);
+        // Something that looks at new mounts (an indexer, a desktop) may be in it for a moment.
+        for _ in 0..20 {
+            if undone.is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            undone = run("umount", &[&self.dir.path.to_string_lossy()]);
+        }
+        if let Err(e) = undone {
             complain("cannot be unmounted", &self.dir.path, &e);
         }
     }
@@ -311,10 +392,27 @@ mod tests {
         let f = r.file(&dir.path().join("scratch"), 3 * MIB as u64 + 5).expect("makes");
         assert_eq!(fs::metadata(&f.path).expect("there").len(), 3 * MIB as u64 + 5);
         std::mem::forget(f);
-        let done = clean(dir.path()).expect("cleans");
-        assert_eq!(done.len(), 1, "{done:?}");
-        assert!(kept.exists() && !dir.path().join("scratch").exists());
-        assert!(clean(dir.path()).expect("nothing left").is_empty());
+        let tree = r.folder(&dir.path().join("folder")).expect("makes");
+        fs::write(tree.path.join("copy"), "ours").expect("writes");
+        std::mem::forget(tree);
+        assert!(r.folder(dir.path()).is_err(), "an existing folder is refused");
+        let (done, left) = clean(dir.path()).expect("cleans");
+        assert_eq!((done.len(), left.len()), (2, 0), "{done:?}");
+        assert!(kept.exists() && !dir.path().join("scratch").exists() && !dir.path().join("folder").exists());
+        assert!(clean(dir.path()).expect("nothing left").0.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_undone_stays_on_the_list() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let full = dir.path().join("full");
+        fs::create_dir(&full).expect("makes");
+        fs::write(full.join("not ours"), "").expect("writes");
+        Registry::of(dir.path()).note(Thing::Dir, &full.to_string_lossy()).expect("notes");
+        let (done, left) = clean(dir.path()).expect("tries");
+        assert!(done.is_empty() && left.len() == 1 && left[0].contains("full"), "{left:?}");
+        fs::remove_file(full.join("not ours")).expect("removes");
+        assert_eq!(clean(dir.path()).expect("cleans").0.len(), 1);
     }
 
     #[test]

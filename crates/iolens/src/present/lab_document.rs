@@ -2,39 +2,34 @@
 
 use std::fmt::Write as _;
 
+use iolens_core::model::DataTable;
+
 use super::escape;
+use super::lab_chart::{Figure, svg};
 
 /// A table; numbers are printed already.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
+    /// What it shows, if the section's title does not say it.
+    pub caption: Option<String>,
+    /// Folded in HTML and left out of text: for those who want to look closer.
+    pub folded: bool,
     /// Headings.
     pub columns: Vec<String>,
-    /// Cells; the first column is aligned left, the others right.
+    /// Cells; the first column is aligned left, the others right unless they hold words.
     pub rows: Vec<Vec<String>>,
 }
 
-/// A curve with a mark at every point.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
-    /// Name.
-    pub name: String,
-    /// (x, y).
-    pub points: Vec<(f64, f64)>,
-    /// Drawn dashed and without marks: a model, not a measurement.
-    pub model: bool,
-}
-
-/// Curves over a common pair of axes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
-    /// What the x axis shows.
-    pub x: String,
-    /// What the y axis shows.
-    pub y: String,
-    /// Logarithmic axes; points at or below 0 are left out then.
-    pub logarithmic: bool,
-    /// The curves.
-    pub curves: Vec<Curve>,
+impl Table {
+    /// A table of data as it is, for looking closer.
+    pub fn of(caption: &str, data: &DataTable) -> Table {
+        Table {
+            caption: Some(caption.to_owned()),
+            folded: true,
+            columns: data.columns.iter().map(|c| c.name.clone()).collect(),
+            rows: (0..data.rows()).map(|i| data.row(i)).collect(),
+        }
+    }
 }
 
 /// A part of a document.
@@ -42,12 +37,14 @@ pub struct Chart {
 pub struct Section {
     /// Heading.
     pub title: String,
-    /// Sentences before the table.
+    /// Sentences before the tables.
     pub paragraphs: Vec<String>,
-    /// A table.
-    pub table: Option<Table>,
+    /// Tables.
+    pub tables: Vec<Table>,
     /// Charts; only HTML shows them.
-    pub charts: Vec<Chart>,
+    pub figures: Vec<Figure>,
+    /// (text, relative address) of documents beside this one; only HTML shows them.
+    pub links: Vec<(String, String)>,
 }
 
 /// The whole.
@@ -55,24 +52,37 @@ pub struct Section {
 pub struct Document {
     /// Heading.
     pub title: String,
-    /// Machine, method, source.
-    pub facts: Vec<String>,
+    /// Machine, source, extent: (what, value).
+    pub facts: Vec<(String, String)>,
+    /// How it was measured, in sentences.
+    pub method: Vec<String>,
     /// Its parts.
     pub sections: Vec<Section>,
+}
+
+/// A file that can be taken out of the HTML document.
+#[derive(Debug, Clone)]
+pub struct Raw {
+    /// Its name.
+    pub name: String,
+    /// Its media type.
+    pub media: &'static str,
+    /// What it holds.
+    pub content: Vec<u8>,
 }
 
 /// For terminals; untrusted text is escaped.
 pub fn text(d: &Document) -> String {
     let mut out = format!("{}\n", escape::terminal(&d.title));
-    for f in &d.facts {
-        let _ = writeln!(out, "  {}", escape::terminal(f));
+    for (what, value) in &d.facts {
+        let _ = writeln!(out, "  {what}: {}", escape::terminal(value));
     }
     for s in &d.sections {
         let _ = writeln!(out, "\n{}", escape::terminal(&s.title));
         for p in &s.paragraphs {
             let _ = writeln!(out, "  {}", escape::terminal(p));
         }
-        if let Some(t) = &s.table {
+        for t in s.tables.iter().filter(|t| !t.folded) {
             text_table(&mut out, t);
         }
     }
@@ -80,213 +90,171 @@ pub fn text(d: &Document) -> String {
 }
 
 fn text_table(out: &mut String, t: &Table) {
+    if let Some(c) = &t.caption {
+        let _ = writeln!(out, "  {}", escape::terminal(c));
+    }
     let cell = |c: &str| escape::terminal(c).into_owned();
     let all: Vec<Vec<String>> =
         std::iter::once(&t.columns).chain(&t.rows).map(|r| r.iter().map(|c| cell(c)).collect()).collect();
     let width = |i: usize| all.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..t.columns.len()).map(width).collect();
+    let words: Vec<bool> = (0..t.columns.len()).map(|i| holds_words(t, i)).collect();
     for row in &all {
         let mut line = String::new();
         for (i, (c, w)) in row.iter().zip(&widths).enumerate() {
-            let _ = if i == 0 { write!(line, "  {c:<w$}") } else { write!(line, "  {c:>w$}") };
+            let _ = if words[i] { write!(line, "  {c:<w$}") } else { write!(line, "  {c:>w$}") };
         }
         out.push_str(line.trim_end());
         out.push('\n');
     }
 }
 
-/// Comma-separated values of a table, quoted and made safe for spreadsheets where needed.
-pub fn csv(t: &Table) -> String {
-    let mut out = String::new();
-    for row in std::iter::once(&t.columns).chain(&t.rows) {
-        let cells: Vec<_> = row.iter().map(|c| escape::csv(c)).collect();
+/// Whether a column is aligned left: the first, and those without any number.
+fn holds_words(t: &Table, column: usize) -> bool {
+    let number = |c: &str| c.starts_with(|ch: char| ch.is_ascii_digit() || ch == '-' || ch == '+');
+    column == 0 || t.rows.iter().filter_map(|r| r.get(column)).all(|c| !c.is_empty() && !number(c))
+}
+
+/// Comma-separated values, quoted and made safe for spreadsheets where needed.
+pub fn csv(t: &DataTable) -> String {
+    let heading: Vec<_> = t.columns.iter().map(|c| escape::csv(&c.name)).collect();
+    let mut out = heading.join(",") + "\n";
+    for i in 0..t.rows() {
+        let row = t.row(i);
+        let cells: Vec<_> = row.iter().map(|c| if is_number(c) { c.into() } else { escape::csv(c) }).collect();
         out.push_str(&cells.join(","));
         out.push('\n');
     }
     out
 }
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}\
-h1{font-size:1.6rem}h2{font-size:1.15rem;margin-top:2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9em}\
-td,th{padding:.2rem .6rem;border-bottom:1px solid #d8dee4;text-align:right;vertical-align:top}td:first-child,th:first-child{text-align:left}\
-svg{width:100%;max-width:46rem;height:auto}figure{margin:1rem 0}.facts{color:#57606a}\
-@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}td,th{border-color:#30363d}.facts{color:#9198a1}}";
+/// A negative number begins like a formula and is none.
+fn is_number(c: &str) -> bool {
+    c.parse::<f64>().is_ok_and(f64::is_finite)
+}
 
-/// One self-contained file; `raw` are (file name, content) that can be downloaded from it.
-pub fn html(d: &Document, raw: &[(String, String)]) -> String {
+/// The report's colours and shapes.
+const STYLE: &str = include_str!("lab_style.css");
+
+/// One self-contained file; `raw` can be taken out of it.
+pub fn html(d: &Document, raw: &[Raw]) -> String {
     let e = |s: &str| escape::html(s).into_owned();
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{0}</title><style>{STYLE}</style><h1>{0}</h1>\n<ul class=\"facts\">",
+         <title>{0}</title><style>{STYLE}</style>\n<header><p class=\"brand\">iolens lab</p><h1>{0}</h1><dl class=\"facts\">",
         e(&d.title)
     );
-    for f in &d.facts {
-        let _ = write!(out, "<li>{}</li>", e(f));
+    for (what, value) in &d.facts {
+        let _ = write!(out, "<div><dt>{}</dt><dd>{}</dd></div>", e(what), e(value));
     }
-    out.push_str("</ul>\n");
-    for s in &d.sections {
-        let _ = writeln!(out, "<h2>{}</h2>", e(&s.title));
-        for p in &s.paragraphs {
-            let _ = writeln!(out, "<p>{}</p>", e(p));
-        }
-        for c in &s.charts {
-            let _ = writeln!(out, "<figure>{}</figure>", svg(c));
-        }
-        if let Some(t) = &s.table {
-            html_table(&mut out, t);
-        }
+    out.push_str("</dl><nav>");
+    for (i, s) in d.sections.iter().enumerate() {
+        let _ = write!(out, "<a href=\"#s{i}\">{}</a>", e(&s.title));
     }
-    if !raw.is_empty() {
-        out.push_str("<h2>Raw numbers</h2><ul>");
-        for (name, content) in raw {
-            let _ = write!(
-                out,
-                "<li><a download=\"{0}\" href=\"data:text/plain;charset=utf-8,{1}\">{0}</a></li>",
-                e(name),
-                percent(content)
-            );
-        }
-        out.push_str("</ul>");
+    out.push_str(if d.method.is_empty() { "" } else { "<a href=\"#method\">Method</a>" });
+    out.push_str(if raw.is_empty() {
+        "</nav></header>\n<main>"
+    } else {
+        "<a href=\"#raw\">Raw numbers</a></nav></header>\n<main>"
+    });
+    for (i, s) in d.sections.iter().enumerate() {
+        html_section(&mut out, i, s);
     }
-    out.push_str("</html>\n");
+    if !d.method.is_empty() {
+        out.push_str("<section id=\"method\"><h2>Method</h2><ul>");
+        for m in &d.method {
+            let _ = write!(out, "<li>{}</li>", e(m));
+        }
+        out.push_str("</ul></section>\n");
+    }
+    html_raw(&mut out, raw);
+    out.push_str("</main></html>\n");
     out
 }
 
-fn percent(content: &str) -> String {
-    let mut out = String::with_capacity(content.len() * 2);
-    for b in content.bytes() {
-        match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' | b',' => out.push(char::from(b)),
-            _ => {
-                let _ = write!(out, "%{b:02X}");
-            }
+fn html_section(out: &mut String, at: usize, s: &Section) {
+    let _ = writeln!(out, "<section id=\"s{at}\"><h2>{}</h2>", escape::html(&s.title));
+    for p in &s.paragraphs {
+        let _ = writeln!(out, "<p>{}</p>", escape::html(p));
+    }
+    if !s.figures.is_empty() {
+        out.push_str("<div class=\"figures\">");
+        for f in &s.figures {
+            let _ = writeln!(out, "<figure>{}</figure>", svg(f));
+        }
+        out.push_str("</div>");
+    }
+    for t in &s.tables {
+        html_table(out, t);
+    }
+    if !s.links.is_empty() {
+        out.push_str("<ul class=\"links\">");
+        for (text, address) in &s.links {
+            let _ = write!(out, "<li><a href=\"{}\">{}</a></li>", escape::html(address), escape::html(text));
+        }
+        out.push_str("</ul>");
+    }
+    out.push_str("</section>\n");
+}
+
+fn html_raw(out: &mut String, raw: &[Raw]) {
+    if raw.is_empty() {
+        return;
+    }
+    out.push_str("<section id=\"raw\"><h2>Raw numbers</h2><ul class=\"links\">");
+    for r in raw {
+        let name = escape::html(&r.name);
+        let _ = write!(
+            out,
+            "<li><a download=\"{name}\" href=\"data:{};base64,{}\">{name}</a> <span>{} bytes</span></li>",
+            r.media,
+            base64(&r.content),
+            r.content.len()
+        );
+    }
+    out.push_str("</ul></section>\n");
+}
+
+/// RFC 4648, with padding.
+fn base64(content: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(content.len().div_ceil(3) * 4);
+    for chunk in content.chunks(3) {
+        let at = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for i in 0..4 {
+            let letter = char::from(LETTERS[(bits >> (18 - 6 * i)) as usize & 63]);
+            out.push(if i <= chunk.len() { letter } else { '=' });
         }
     }
     out
 }
 
 fn html_table(out: &mut String, t: &Table) {
-    out.push_str("<table><tr>");
-    for c in &t.columns {
-        let _ = write!(out, "<th>{}</th>", escape::html(c));
+    let caption = t.caption.as_deref().map(|c| escape::html(c).into_owned());
+    match (&caption, t.folded) {
+        (c, true) => {
+            let _ = write!(out, "<details><summary>{}</summary>", c.as_deref().unwrap_or("Numbers"));
+        }
+        (Some(c), false) => {
+            let _ = write!(out, "<h3>{c}</h3>");
+        }
+        (None, false) => {}
+    }
+    out.push_str("<div class=\"table\"><table><tr>");
+    let words: Vec<&str> = (0..t.columns.len()).map(|i| if holds_words(t, i) { " class=\"l\"" } else { "" }).collect();
+    for (c, class) in t.columns.iter().zip(&words) {
+        let _ = write!(out, "<th{class}>{}</th>", escape::html(c));
     }
     out.push_str("</tr>\n");
     for r in &t.rows {
         out.push_str("<tr>");
-        for c in r {
-            let _ = write!(out, "<td>{}</td>", escape::html(c));
+        for (c, class) in r.iter().zip(&words) {
+            let _ = write!(out, "<td{class}>{}</td>", escape::html(c));
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</table>\n");
-}
-
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 74.0;
-const BOTTOM: f64 = 44.0;
-const COLORS: [&str; 8] = ["#0969da", "#bc4c00", "#1a7f37", "#8250df", "#cf222e", "#0e7490", "#9a6700", "#bf3989"];
-
-struct Axis {
-    low: f64,
-    high: f64,
-    logarithmic: bool,
-}
-
-impl Axis {
-    fn of(values: impl Iterator<Item = f64>, logarithmic: bool) -> Axis {
-        let seen = values.map(|v| if logarithmic { v.log10() } else { v });
-        let (low, high) = seen.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
-        if low > high {
-            return Axis { low: 0.0, high: 1.0, logarithmic };
-        }
-        let (low, high) = if logarithmic { (low.floor(), high.ceil()) } else { (low.min(0.0), high * 1.05) };
-        Axis { low, high: if high > low { high } else { low + 1.0 }, logarithmic }
-    }
-
-    /// 0 to 1 along the axis.
-    fn share(&self, v: f64) -> f64 {
-        ((if self.logarithmic { v.log10() } else { v }) - self.low) / (self.high - self.low)
-    }
-
-    fn ticks(&self) -> Vec<f64> {
-        if self.logarithmic {
-            let step = (((self.high - self.low) / 8.0).ceil() as i32).max(1);
-            return (self.low as i32..=self.high as i32).step_by(step as usize).map(|i| 10f64.powi(i)).collect();
-        }
-        (0..=5).map(|i| self.low + (self.high - self.low) * f64::from(i) / 5.0).collect()
-    }
-}
-
-/// 12000 as `12k`: axes have little room.
-fn short(v: f64) -> String {
-    for (limit, unit) in [(1e9, "G"), (1e6, "M"), (1e3, "k")] {
-        if v.abs() >= limit {
-            return format!("{}{unit}", (v / limit * 100.0).round() / 100.0);
-        }
-    }
-    format!("{}", (v * 1000.0).round() / 1000.0)
-}
-
-fn svg(c: &Chart) -> String {
-    let usable = |p: &&(f64, f64)| p.0.is_finite() && p.1.is_finite() && (!c.logarithmic || (p.0 > 0.0 && p.1 > 0.0));
-    let points = || c.curves.iter().flat_map(|k| &k.points).filter(usable);
-    let (x, y) = (Axis::of(points().map(|p| p.0), c.logarithmic), Axis::of(points().map(|p| p.1), c.logarithmic));
-    let top = 14.0 + 18.0 * c.curves.len() as f64;
-    let at = |p: &(f64, f64)| {
-        (LEFT + x.share(p.0) * (WIDTH - LEFT - 12.0), HEIGHT - BOTTOM - y.share(p.1) * (HEIGHT - BOTTOM - top))
-    };
-    let mut s = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{} by {}\" font-size=\"12\" fill=\"currentColor\">",
-        escape::html(&c.y),
-        escape::html(&c.x)
-    );
-    let mut label = |px: f64, py: f64, anchor: &str, what: &str| {
-        let _ = write!(s, "<text x=\"{px:.1}\" y=\"{py:.1}\" text-anchor=\"{anchor}\">{}</text>", escape::html(what));
-    };
-    let corner = |v: f64, horizontal: bool| {
-        if horizontal {
-            LEFT + x.share(v) * (WIDTH - LEFT - 12.0)
-        } else {
-            HEIGHT - BOTTOM - y.share(v) * (HEIGHT - BOTTOM - top)
-        }
-    };
-    let mut lines = String::new();
-    for v in x.ticks() {
-        label(corner(v, true), HEIGHT - BOTTOM + 16.0, "middle", &short(v));
-        let px = corner(v, true);
-        let _ = write!(lines, "<path d=\"M{px:.1} {:.1}V{top:.1}\"/>", HEIGHT - BOTTOM);
-    }
-    for v in y.ticks() {
-        label(LEFT - 6.0, corner(v, false) + 4.0, "end", &short(v));
-        let _ = write!(lines, "<path d=\"M{LEFT} {:.1}H{:.1}\"/>", corner(v, false), WIDTH - 12.0);
-    }
-    label((LEFT + WIDTH) / 2.0, HEIGHT - 8.0, "middle", &c.x);
-    for (i, k) in c.curves.iter().enumerate() {
-        label(LEFT + 20.0, 14.0 + 18.0 * i as f64, "start", &format!("{} ({})", k.name, c.y));
-    }
-    let _ = write!(s, "<g stroke=\"currentColor\" stroke-opacity=\".15\">{lines}</g>");
-    for (i, k) in c.curves.iter().enumerate() {
-        let color = COLORS[i % COLORS.len()];
-        let path: Vec<String> =
-            k.points.iter().filter(usable).map(|p| format!("{:.1},{:.1}", at(p).0, at(p).1)).collect();
-        let dash = if k.model { " stroke-dasharray=\"6 4\"" } else { "" };
-        let _ = write!(
-            s,
-            "<polyline fill=\"none\" stroke=\"{color}\" stroke-width=\"2\"{dash} points=\"{}\"/>",
-            path.join(" ")
-        );
-        let _ = write!(
-            s,
-            "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"14\" height=\"4\" fill=\"{color}\"/>",
-            8.0 + 18.0 * i as f64
-        );
-        for p in k.points.iter().filter(usable).filter(|_| !k.model) {
-            let _ = write!(s, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{color}\"/>", at(p).0, at(p).1);
-        }
-    }
-    s.push_str("</svg>");
-    s
+    out.push_str(if t.folded { "</table></div></details>\n" } else { "</table></div>\n" });
 }
 
 #[cfg(test)]
@@ -296,39 +264,42 @@ mod tests {
     fn document() -> Document {
         let table = Table {
             columns: vec!["name".to_owned(), "value".to_owned()],
-            rows: vec![
-                vec!["a<b>\u{1b}[31m".to_owned(), "1.5".to_owned()],
-                vec!["x,\"y\"".to_owned(), "12".to_owned()],
-            ],
+            rows: vec![vec!["a<b>\u{1b}[31m".to_owned(), "1.5".to_owned()], vec!["x".to_owned(), "12".to_owned()]],
+            ..Table::default()
         };
-        let curve = Curve { name: "c".to_owned(), points: vec![(1.0, 10.0), (1000.0, 1.0), (0.0, 5.0)], model: false };
-        let chart = Chart { x: "size".to_owned(), y: "rate".to_owned(), logarithmic: true, curves: vec![curve] };
         let section = Section {
             title: "S".to_owned(),
             paragraphs: vec!["p".to_owned()],
-            table: Some(table),
-            charts: vec![chart],
+            tables: vec![table.clone(), Table { folded: true, caption: Some("closer".to_owned()), ..table }],
+            ..Section::default()
         };
-        Document { title: "T <x>".to_owned(), facts: vec!["f".to_owned()], sections: vec![section] }
+        Document {
+            title: "T <x>".to_owned(),
+            facts: vec![("host".to_owned(), "h".to_owned())],
+            method: vec!["m".to_owned()],
+            sections: vec![section],
+        }
     }
 
     #[test]
     fn untrusted_names_stay_text_on_every_surface() {
         let t = text(&document());
-        assert!(!t.contains('\u{1b}') && t.contains("  name"), "{t}");
-        let h = html(&document(), &[("a.csv".to_owned(), "1,2\n<script>".to_owned())]);
+        assert!(!t.contains('\u{1b}') && t.contains("  name") && !t.contains("closer"), "{t}");
+        let raw = Raw { name: "a.csv".to_owned(), media: "text/csv", content: b"1,2\n<script>".to_vec() };
+        let h = html(&document(), &[raw]);
         assert!(!h.contains("a<b>") && !h.contains("<script>") && h.contains("T &lt;x&gt;"), "{h}");
-        assert!(h.contains("1,2%0A%3Cscript%3E"));
-        assert_eq!(
-            csv(document().sections[0].table.as_ref().expect("table")).lines().last(),
-            Some("\"x,\"\"y\"\"\",12")
-        );
+        assert!(h.contains("base64,MSwyCjxzY3JpcHQ+\"") && h.contains("<details><summary>closer"));
+        let data =
+            DataTable::new(2).words("n", ["x,\"y\"".to_owned(), "=1+1".to_owned()]).numbers("v", [-1.5, f64::NAN]);
+        let c = csv(&data);
+        let lines: Vec<&str> = c.lines().collect();
+        assert_eq!((lines[0], lines[1]), ("n,v", "\"x,\"\"y\"\"\",-1.5"));
+        assert!(!lines[2].starts_with('=') && lines[2].ends_with(','), "{c}");
     }
 
     #[test]
-    fn points_that_a_logarithm_cannot_show_are_left_out() {
-        let h = html(&document(), &[]);
-        assert_eq!(h.matches("<circle").count(), 2);
-        assert!(!h.contains("NaN") && !h.contains("inf\""));
+    fn base64_is_that_of_the_standard() {
+        let pairs = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        pairs.iter().for_each(|(plain, coded)| assert_eq!(base64(plain.as_bytes()), *coded));
     }
 }

@@ -8,6 +8,7 @@ pub mod files_json;
 pub mod files_text;
 pub mod html;
 pub mod iostat;
+pub mod lab_chart;
 pub mod lab_document;
 pub mod record_text;
 pub mod report_detail;

@@ -9,6 +9,7 @@ mod files;
 mod hotplug;
 mod import;
 mod iostat_exact;
+mod lab;
 mod machine;
 mod names;
 mod real_life;

@@ -1,13 +1,15 @@
 //! A17: what a sweep over block sizes says of the device and of the page cache.
 
 mod page_cache;
+mod page_cache_fit;
 mod plateau;
 mod seek_transfer;
 mod summary;
 
 pub use page_cache::{PageCacheModel, Prediction, Regime, error_percent};
+pub use page_cache_fit::{CachePoint, ColdRun, PageCacheFit, fit_page_cache};
 pub use plateau::{Plateau, plateau};
 pub use seek_transfer::{
     FeasibleRegion, FitPoint, Interval, SeekTransfer, SweepPoint, Weighting, feasible_region, fit_seek_transfer,
 };
-pub use summary::{RunPoint, SweepRow, SweepSeries, summarise};
+pub use summary::{IdentityRow, RunPoint, SweepRow, SweepSeries, summarise};

@@ -125,7 +125,7 @@ pub fn fit_seek_transfer(points: &[SweepPoint], max_request: f64, weighting: Wei
 }
 
 /// 95 % interval from the estimates with one point left out each.
-fn jackknife(value: f64, left_out: impl Iterator<Item = f64>) -> Interval {
+pub(super) fn jackknife(value: f64, left_out: impl Iterator<Item = f64>) -> Interval {
     let v: Vec<f64> = left_out.collect();
     let n = v.len() as f64;
     if v.len() < 2 {

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Plateau, SeekTransfer, SweepPoint, Weighting, fit_seek_transfer, plateau};
+use super::{
+    ColdRun, PageCacheFit, Plateau, SeekTransfer, SweepPoint, Weighting, fit_page_cache, fit_seek_transfer, plateau,
+};
 use crate::analysis::anova::{MeanInterval, mean_interval};
 use crate::analysis::identities::{RunFacts, identities, verdicts};
 
@@ -15,6 +17,37 @@ pub struct RunPoint {
     pub block_bytes: f64,
     /// Both sides.
     pub facts: RunFacts,
+    /// Whether the file was in the page cache from the beginning: such runs only tell what calls and copies cost.
+    pub warm: bool,
+    /// Whether it read the file from its beginning to its end, over and over.
+    pub sequential_read: bool,
+    /// Bytes of the file.
+    pub file_bytes: f64,
+    /// Bytes that the application's reads took from the device, and the seconds from the first of them to the last.
+    pub disk_phase: Option<(f64, f64)>,
+}
+
+/// An identity over all replicates of one block size.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IdentityRow {
+    /// Bytes per I/O.
+    pub block_bytes: f64,
+    /// Its name in the definitions, with the direction.
+    pub id: String,
+    /// What it says.
+    pub text: &'static str,
+    /// Left side, mean.
+    pub left: f64,
+    /// Right side, mean.
+    pub right: f64,
+    /// Left less right, in percent of the right side; `None` if that is 0.
+    pub residual_percent: Option<f64>,
+    /// How far apart they may be, in the unit of the sides, mean.
+    pub tolerance: f64,
+    /// In how many replicates it holds.
+    pub holds: usize,
+    /// Replicates.
+    pub n: usize,
 }
 
 /// All replicates of one block size.
@@ -55,6 +88,10 @@ pub struct SweepSeries {
     pub plateau: Option<Plateau>,
     /// Fitted where every run had one direct I/O at a time.
     pub seek_transfer: Option<SeekTransfer>,
+    /// Fitted to sequential reads through the page cache, where runs on a cached file are there as well.
+    pub page_cache: Option<PageCacheFit>,
+    /// Every identity, by block size.
+    pub identities: Vec<IdentityRow>,
 }
 
 /// Groups runs by series and block size.
@@ -66,28 +103,80 @@ pub fn summarise(runs: &[RunPoint]) -> Vec<SweepSeries> {
 }
 
 fn series(name: &str, runs: &[&RunPoint]) -> SweepSeries {
-    let mut sizes: Vec<f64> = runs.iter().map(|r| r.block_bytes).collect();
+    let (warm, cold): (Vec<&RunPoint>, Vec<&RunPoint>) = runs.iter().copied().partition(|r| r.warm);
+    let mut sizes: Vec<f64> = cold.iter().map(|r| r.block_bytes).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.dedup();
     let of_size =
-        |bs: f64| -> Vec<&RunFacts> { runs.iter().filter(|r| r.block_bytes == bs).map(|r| &r.facts).collect() };
+        |bs: f64| -> Vec<&RunFacts> { cold.iter().filter(|r| r.block_bytes == bs).map(|r| &r.facts).collect() };
     let rows: Vec<SweepRow> = sizes.iter().filter_map(|bs| row(*bs, &of_size(*bs))).collect();
-    let one_at_a_time = runs.iter().all(|r| r.facts.direct && r.facts.queue_depth == 1);
+    let one_at_a_time = !cold.is_empty() && cold.iter().all(|r| r.facts.direct && r.facts.queue_depth == 1);
     let max = runs.iter().find_map(|r| r.facts.max_request_bytes).unwrap_or(f64::INFINITY);
+    // One at a time, the device's requests are the application's I/Os in pieces; its counters hold others' as well.
+    let of_device = |r: &SweepRow| r.ios_per_s.mean * (r.block_bytes / max).ceil().max(1.0);
     let points: Vec<SweepPoint> =
-        rows.iter().map(|r| SweepPoint { block_bytes: r.block_bytes, device_ios_per_s: r.device_ios_per_s }).collect();
+        rows.iter().map(|r| SweepPoint { block_bytes: r.block_bytes, device_ios_per_s: of_device(r) }).collect();
     SweepSeries {
         name: name.to_owned(),
         plateau: plateau(&rows.iter().map(|r| (r.block_bytes, r.ios_per_s.mean)).collect::<Vec<_>>()),
         seek_transfer: if one_at_a_time { fit_seek_transfer(&points, max, Weighting::Relative) } else { None },
+        page_cache: two_phases(&warm, &cold),
+        identities: sizes.iter().flat_map(|bs| identity_rows(*bs, &of_size(*bs))).collect(),
         rows,
     }
+}
+
+/// The application's I/Os per second of a run.
+fn rate(r: &RunFacts) -> f64 {
+    r.app.iter().map(|s| s.ios).sum::<f64>() / r.runtime_s
+}
+
+fn two_phases(warm: &[&RunPoint], cold: &[&RunPoint]) -> Option<PageCacheFit> {
+    if cold.iter().any(|r| r.facts.direct || !r.sequential_read) {
+        return None;
+    }
+    let cached: Vec<(f64, f64)> = warm.iter().map(|r| (r.block_bytes, rate(&r.facts))).collect();
+    let run = |r: &&RunPoint| ColdRun {
+        block_bytes: r.block_bytes,
+        ios_per_s: rate(&r.facts),
+        run_s: r.facts.runtime_s,
+        disk_phase: r.disk_phase,
+    };
+    fit_page_cache(&cached, &cold.iter().map(run).collect::<Vec<_>>(), cold.first()?.file_bytes)
+}
+
+fn identity_rows(block_bytes: f64, runs: &[&RunFacts]) -> Vec<IdentityRow> {
+    let all: Vec<_> = runs.iter().flat_map(|r| identities(r)).collect();
+    let mut out: Vec<IdentityRow> = Vec::new();
+    for i in &all {
+        if out.iter().any(|o| o.id == i.id) {
+            continue;
+        }
+        let same: Vec<_> = all.iter().filter(|x| x.id == i.id).collect();
+        let mean = |f: fn(&crate::analysis::identities::Identity) -> f64| {
+            same.iter().map(|x| f(x)).sum::<f64>() / same.len() as f64
+        };
+        let (left, right) = (mean(|x| x.left), mean(|x| x.right));
+        out.push(IdentityRow {
+            block_bytes,
+            id: i.id.clone(),
+            text: i.text,
+            left,
+            right,
+            residual_percent: (right != 0.0).then(|| 100.0 * (left - right) / right),
+            tolerance: mean(|x| x.tolerance),
+            holds: same.iter().filter(|x| x.holds).count(),
+            n: same.len(),
+        });
+    }
+    out.sort_by(|a, b| a.id.cmp(&b.id));
+    out
 }
 
 fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
     let n = runs.len() as f64;
     let mean = |f: &dyn Fn(&RunFacts) -> f64| runs.iter().map(|r| f(r)).sum::<f64>() / n;
-    let iops: Vec<f64> = runs.iter().map(|r| r.app.iter().map(|s| s.ios).sum::<f64>() / r.runtime_s).collect();
+    let iops: Vec<f64> = runs.iter().map(|r| rate(r)).collect();
     let total = |f: &dyn Fn(&RunFacts) -> f64| runs.iter().map(|r| f(r)).sum::<f64>();
     let ios = total(&|r| r.device.iter().map(|d| d.ios).sum());
     let bytes = total(&|r| r.device.iter().filter_map(|d| d.bytes).sum());
@@ -141,8 +230,17 @@ mod tests {
             read_ahead_bytes: None,
             others: Vec::new(),
             metadata_bytes: 0.0,
+            foreign: Default::default(),
         };
-        RunPoint { series: "randread direct".to_owned(), block_bytes: bs, facts }
+        RunPoint {
+            series: "randread direct".to_owned(),
+            block_bytes: bs,
+            facts,
+            warm: false,
+            sequential_read: false,
+            file_bytes: 1e9,
+            disk_phase: None,
+        }
     }
 
     #[test]
@@ -156,5 +254,40 @@ mod tests {
         assert!((fit.a_s.value / 0.005 - 1.0).abs() < 0.01 && (fit.rate_bytes_per_s.value / 100e6 - 1.0).abs() < 0.01);
         assert_eq!(s.rows[0].queue_length, 0.99);
         assert!(s.rows[0].failed.is_empty() && s.rows[0].verdicts[0].contains("agree"));
+        assert!(s.page_cache.is_none() && s.identities.iter().all(|i| (i.holds, i.n) == (2, 2)));
+        assert!(s.identities.iter().any(|i| i.id == "I4.r" && i.block_bytes == 4096.0));
+    }
+
+    #[test]
+    fn cold_and_cached_runs_make_the_two_phase_model() {
+        let truth = super::super::PageCacheModel {
+            call_s: 1e-6,
+            copy_bytes_per_s: 5e9,
+            disk_bytes_per_s: 1e8,
+            file_bytes: 4e8,
+            run_s: 10.0,
+        };
+        let point = |bs: f64, warm: bool| {
+            let ios_per_s = if warm { 1.0 / (1e-6 + bs / 5e9) } else { truth.predict(bs).ios_per_s };
+            let mut p = run(bs, ios_per_s);
+            p.facts.direct = false;
+            p.facts.runtime_s = 10.0;
+            p.facts.app[0].ios = ios_per_s * 10.0;
+            RunPoint {
+                series: "read buffered".to_owned(),
+                warm,
+                sequential_read: true,
+                file_bytes: 4e8,
+                disk_phase: (!warm).then_some((4e8, 4.0)),
+                ..p
+            }
+        };
+        let mut runs: Vec<RunPoint> = (9..18).map(|i| point(2f64.powi(i), false)).collect();
+        runs.extend([512.0, 512.0, 131_072.0, 131_072.0].map(|bs| point(bs, true)));
+        let s = &summarise(&runs)[0];
+        assert_eq!(s.rows.len(), 9, "cached runs are no rows");
+        let fit = s.page_cache.as_ref().expect("two phases");
+        assert!((fit.call_s.value / 1e-6 - 1.0).abs() < 1e-6 && (fit.disk_bytes_per_s.value / 1e8 - 1.0).abs() < 1e-6);
+        assert!(fit.max_abs_error_percent < 1e-6 && fit.points.len() == 9);
     }
 }

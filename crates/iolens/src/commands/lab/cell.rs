@@ -59,15 +59,51 @@ pub fn recorded<T: Send>(
     Ok((result?, outcome))
 }
 
-/// A bar with the time left, on terminals only.
-pub fn bar(cells: usize) -> ProgressBar {
+/// A bar with the time left, on terminals only. `planned_s` is what one cell should take; once some are done, what they
+/// took counts.
+pub fn bar(cells: usize, planned_s: f64) -> ProgressBar {
     let bar = ProgressBar::new(cells as u64);
     let plain = std::env::var("TERM").is_ok_and(|t| t == "dumb") || !std::io::stderr().is_terminal();
     if plain {
         bar.set_draw_target(ProgressDrawTarget::hidden());
+        return bar;
     }
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
-        bar.set_style(style);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({left} left)") {
+        let left = move |s: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
+            let seconds = time_left_s(s.pos(), s.len().unwrap_or(0), s.elapsed().as_secs_f64(), planned_s);
+            let about = indicatif::HumanDuration(std::time::Duration::from_secs_f64(seconds));
+            // A progress bar that cannot be drawn is no reason to stop.
+            let _ = write!(w, "about {about:#}");
+        };
+        bar.set_style(style.with_key("left", left));
     }
+    bar.enable_steady_tick(std::time::Duration::from_secs(1));
     bar
+}
+
+/// Seconds until all `cells` are done, when `done` of them took `elapsed_s` (and a running one, half of it).
+fn time_left_s(done: u64, cells: u64, elapsed_s: f64, planned_s: f64) -> f64 {
+    let per_cell = if done == 0 { planned_s } else { elapsed_s / (done as f64 + 0.5) };
+    (cells as f64 * per_cell - elapsed_s).max(0.0)
+}
+
+/// Fails unless there is room for one more recording where the experiment's directory is.
+///
+/// # Errors
+/// Too little room.
+pub fn room_for_a_cell(experiment: &std::path::Path) -> Result<()> {
+    crate::lab::scratch::need_room(experiment, KEEP_BYTES)
+        .context("no room for the next run's recording; free some and give the same command again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_plan_first_and_experience_later() {
+        assert_eq!(time_left_s(0, 10, 2.0, 5.0), 48.0);
+        assert_eq!(time_left_s(4, 10, 45.0, 5.0), 55.0);
+        assert_eq!(time_left_s(0, 1, 9.0, 5.0), 0.0);
+    }
 }

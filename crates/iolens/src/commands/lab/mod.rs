@@ -2,15 +2,17 @@
 
 mod cell;
 mod copies;
+mod copies_report;
 mod fio;
 mod fio_report;
 mod poll;
+mod poll_report;
 mod report;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::cli::LabExperiment;
-use crate::lab::scratch;
+use crate::lab::{experiment, scratch};
 use crate::present::escape;
 
 /// Runs an experiment, renders one again, or cleans up after one.
@@ -23,15 +25,22 @@ pub fn run(what: &LabExperiment) -> Result<u8> {
         LabExperiment::Copies(p) => copies::run(p),
         LabExperiment::Poll(p) => poll::run(p),
         LabExperiment::Report(p) => report::run(&p.dir, p.json),
-        LabExperiment::Clean(p) => {
-            let done = scratch::clean(&p.dir).with_context(|| format!("{} could not be cleaned", p.dir.display()))?;
-            for d in &done {
-                println!("removed {}", escape::terminal(d));
-            }
-            if done.is_empty() {
-                println!("nothing was left behind");
-            }
-            Ok(0)
-        }
+        LabExperiment::Clean(p) => clean(&p.dir),
     }
+}
+
+fn clean(dir: &std::path::Path) -> Result<u8> {
+    // A running experiment still needs what it made.
+    let _lock = experiment::lock(dir)?;
+    let (done, left) = scratch::clean(dir).with_context(|| format!("{} could not be cleaned", dir.display()))?;
+    for d in &done {
+        println!("removed {}", escape::terminal(d));
+    }
+    if let Some(first) = left.first() {
+        bail!("{} things could not be removed, first: {first}; stop what uses them and try again", left.len());
+    }
+    if done.is_empty() {
+        println!("nothing was left behind");
+    }
+    Ok(0)
 }

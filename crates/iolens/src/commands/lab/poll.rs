@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::analysis::poll::{BoxStats, ErrorBudget, box_stats};
+use iolens_core::analysis::io_ticks::{IoTicks, Regime};
 use iolens_core::model::{DevId, Lost};
 use iolens_core::store::{IoColumns, Recording};
-use serde_json::{Value, json};
 
-use super::cell::{bar, recorded};
+use super::cell::{bar, recorded, room_for_a_cell};
 use crate::cli::LabPoll;
 use crate::commands::record::Signals;
 use crate::lab::bracket::Disk;
+use crate::lab::claim::{Claimed, claim};
 use crate::lab::experiment::{Experiment, Machine, Plan, random_order};
 use crate::lab::fio::run_fio;
-use crate::lab::poll::{PollCell, PollPlan, PollResult, Second, measure};
-use crate::lab::scratch::{LoopDisk, Registry, has_program};
-use crate::present::lab_document::{Section, Table};
+use crate::lab::poll::{PollCell, PollPlan, Second, measure};
+use crate::lab::scratch::{LoopDisk, Registry, has_program, need_room};
 
 /// Runs the command.
 ///
@@ -34,21 +33,27 @@ pub fn run(p: &LabPoll) -> Result<u8> {
     {
         bail!("--disks, --workers and --seconds must be above 0, --target between 0 and 100");
     }
+    // Looked at before anything is made, and held until the end.
+    let given: Vec<Claimed> = p.i_will_lose_data.iter().map(|d| claim(d)).collect::<std::io::Result<_>>()?;
+    let most = if given.is_empty() { usize::MAX } else { given.len() };
+    let mut counts: Vec<usize> = p.disks.iter().map(|d| (*d).min(most)).collect();
+    counts.dedup();
     let mut cells = Vec::new();
-    for disks in &p.disks {
+    for disks in &counts {
         for workers in &p.workers {
             cells.extend(p.target.iter().map(|t| PollCell { disks: *disks, workers: *workers, target_percent: *t }));
         }
     }
-    let plan = PollPlan { dir: p.dir.clone(), size: p.size, seconds: p.seconds, cells };
+    let given_paths = given.iter().map(|c| c.path.clone()).collect();
+    let plan = PollPlan { dir: p.dir.clone(), size: p.size, seconds: p.seconds, given: given_paths, cells };
     let signals = Signals::catch()?;
     let whole = Plan { schema_version: 1, kind: "poll".to_owned(), seed: p.seed, machine: Machine::here(), plan };
     let experiment = Experiment::begin(&p.output, &whole)?;
-    poll_all(&experiment, &whole, &signals)?;
+    poll_all(&experiment, &whole, &given, &signals)?;
     super::report::run(experiment.dir(), false)
 }
 
-fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, signals: &Signals) -> Result<()> {
+fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], signals: &Signals) -> Result<()> {
     let plan = &whole.plan;
     let left: Vec<usize> =
         random_order(&vec![0; plan.cells.len()], whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect();
@@ -58,24 +63,33 @@ fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, signals: &Signals) 
     let most = plan.cells.iter().map(|c| c.disks).max().unwrap_or(1);
     let registry = Registry::of(experiment.dir());
     let mut loops: Vec<LoopDisk> = Vec::new();
-    for i in 0..most {
-        let path = plan.dir.join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
-        loops.push(registry.loop_disk(&path, plan.size).context("no loop device can be made")?);
+    if given.is_empty() {
+        need_room(&plan.dir, plan.size * most as u64)?;
+        for i in 0..most {
+            let path = plan.dir.join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
+            loops.push(registry.loop_disk(&path, plan.size).context("no loop device can be made")?);
+            if signals.caught() > 0 {
+                bail!("interrupted; the same command goes on where it stopped");
+            }
+        }
     }
-    let disks: Vec<Disk> = loops.iter().map(|l| Disk::under(&l.device)).collect::<std::io::Result<_>>()?;
-    let bar = bar(left.len());
+    let nodes: Vec<&Path> =
+        loops.iter().map(|l| l.device.as_path()).chain(given.iter().map(|c| c.path.as_path())).collect();
+    let disks: Vec<Disk> = nodes.iter().map(|n| Disk::under(n)).collect::<std::io::Result<_>>()?;
+    let bar = bar(left.len(), f64::from(plan.seconds) + 12.0);
     for id in left {
         let cell = &plan.cells[id];
         let label = format!("{} disks, {} workers, {} %", cell.disks, cell.workers, cell.target_percent);
         bar.set_message(label.clone());
+        room_for_a_cell(experiment.dir())?;
         let dir = experiment.fresh_cell(id)?;
-        let (loops, disks) = (&loops[..cell.disks], &disks[..cell.disks]);
-        let rate = calibrate(cell, loops)?;
+        let (nodes, disks) = (&nodes[..cell.disks], &disks[..cell.disks]);
+        let rate = calibrate(cell, nodes, signals)?;
         let recording = dir.join("rec.iolens");
         let watched = disks.iter().map(|d| d.dev).collect();
         let (mut result, _) = recorded(recording.clone(), watched, signals, &label, |stop| {
             std::thread::scope(|s| {
-                let load = s.spawn(|| run_fio(&load_words(cell, loops, plan.seconds + 4, rate), stop));
+                let load = s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
                 // fio needs a moment to start; the first second that is compared begins after it.
                 std::thread::sleep(std::time::Duration::from_millis(700));
                 let polled = measure(plan, cell, disks, whole.machine.hz, stop);
@@ -86,7 +100,7 @@ fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, signals: &Signals) 
                 }
             })
         })?;
-        fill_truth(&recording, disks, &mut result.seconds)?;
+        fill_truth(&recording, disks, whole.machine.hz, &mut result.seconds)?;
         experiment.finish_cell(id, &result)?;
         bar.inc(1);
     }
@@ -95,7 +109,7 @@ fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, signals: &Signals) 
 }
 
 /// 75 % reads in random runs of 1000, as the published comparison drove its disks.
-fn load_words(cell: &PollCell, loops: &[LoopDisk], seconds: u32, rate: Option<f64>) -> Vec<String> {
+fn load_words(cell: &PollCell, nodes: &[&Path], seconds: u32, rate: Option<f64>) -> Vec<String> {
     let mut words: Vec<String> = [
         "--rw=randrw:1000",
         "--rwmixread=75",
@@ -106,6 +120,8 @@ fn load_words(cell: &PollCell, loops: &[LoopDisk], seconds: u32, rate: Option<f6
         "--time_based",
         "--output-format=json",
         "--group_reporting",
+        "--thread",
+        "--verify_state_save=0",
     ]
     .map(str::to_owned)
     .to_vec();
@@ -114,9 +130,9 @@ fn load_words(cell: &PollCell, loops: &[LoopDisk], seconds: u32, rate: Option<f6
     if let Some(r) = rate {
         words.push(format!("--rate_iops={:.0},{:.0}", (0.75 * r).max(1.0), (0.25 * r).max(1.0)));
     }
-    for (i, l) in loops.iter().enumerate() {
+    for (i, node) in nodes.iter().enumerate() {
         words.push(format!("--name=disk{i}"));
-        words.push(format!("--filename={}", l.device.display()));
+        words.push(format!("--filename={}", node.display()));
     }
     words
 }
@@ -124,18 +140,21 @@ fn load_words(cell: &PollCell, loops: &[LoopDisk], seconds: u32, rate: Option<f6
 /// I/Os per second and disk that make the utilisation aimed at; `None`: as many as there can be.
 ///
 /// Found by trial: utilisation is not proportional to the rate where I/Os overlap.
-fn calibrate(cell: &PollCell, loops: &[LoopDisk]) -> Result<Option<f64>> {
+fn calibrate(cell: &PollCell, nodes: &[&Path], signals: &Signals) -> Result<Option<f64>> {
     if cell.target_percent >= 100.0 {
         return Ok(None);
     }
-    let disk = Disk::under(&loops[0].device)?;
+    let disk = Disk::under(nodes[0])?;
     let never = std::sync::atomic::AtomicBool::new(false);
     let (mut low, mut high): (f64, f64) = (1.0, 40_000.0);
     let mut best = 100.0;
     for _ in 0..4 {
         let rate = (low * high).sqrt();
         let before = disk.read()?;
-        run_fio(&load_words(cell, loops, 1, Some(rate)), &never)?;
+        run_fio(&load_words(cell, nodes, 1, Some(rate)), &never)?;
+        if signals.caught() > 0 {
+            bail!("interrupted; the same command goes on where it stopped");
+        }
         let b = crate::lab::bracket::Bracket::between(&before, &disk.read()?);
         // fio takes a while to start and end: its own second of load is what counts.
         let util = (b.io_ticks_ms / 10.0).min(100.0);
@@ -145,8 +164,17 @@ fn calibrate(cell: &PollCell, loops: &[LoopDisk]) -> Result<Option<f64>> {
     Ok(Some(best))
 }
 
-/// Exact busy time of each second from the I/Os of the recording; nothing if it has counters only.
-fn fill_truth(recording: &Path, disks: &[Disk], seconds: &mut [Second]) -> Result<()> {
+/// The estimators of the kernels there have been, each with the name of its first and last.
+const REGIMES: [(Regime, &str); 4] = [
+    (Regime::RoundStats, "up to 4.16"),
+    (Regime::TouchedJiffy, "5.0 to 5.6"),
+    (Regime::StartTouches, "5.7 to 6.9"),
+    (Regime::Sampled, "6.10 and later"),
+];
+
+/// Exact busy time of each second from the I/Os of the recording, and what each kernel's estimator would have made of
+/// them; nothing if it has counters only.
+fn fill_truth(recording: &Path, disks: &[Disk], hz: Option<u32>, seconds: &mut [Second]) -> Result<()> {
     let r = Recording::open(recording)?;
     let Some(zero) = r.meta().start_monotonic_ns else { return Ok(()) };
     if r.ios_stored() == 0 {
@@ -159,24 +187,56 @@ fn fill_truth(recording: &Path, disks: &[Disk], seconds: &mut [Second]) -> Resul
             spans.entry(io.dev).or_default().push((io.start_ns() + zero, io.done_ns + zero));
         }
     }
-    for list in spans.values_mut() {
-        *list = union(list);
-    }
-    for s in seconds {
-        let Some(dev) = disks.iter().find(|d| d.name == s.device).map(|d| d.dev) else { continue };
-        // A second in which I/Os are missing has no exact value.
-        let misses =
-            |l: &Lost| l.dev.is_none_or(|d| d == dev) && l.to_ns + zero >= s.from_ns && l.from_ns + zero < s.to_ns;
-        if losses.iter().any(misses) {
-            continue;
+    for disk in disks {
+        let mut list = spans.remove(&disk.dev).unwrap_or_default();
+        let of_disk: Vec<usize> = (0..seconds.len()).filter(|i| seconds[*i].device == disk.name).collect();
+        let bounds: Vec<(i64, i64)> = of_disk.iter().map(|i| (seconds[*i].from_ns, seconds[*i].to_ns)).collect();
+        let others = estimates(&list, hz.unwrap_or(250), &bounds);
+        let list = union(&mut list);
+        for (i, estimate) in of_disk.into_iter().zip(others) {
+            let s = &mut seconds[i];
+            // A second in which I/Os are missing has no exact value.
+            let misses = |l: &Lost| {
+                l.dev.is_none_or(|d| d == disk.dev) && l.to_ns + zero >= s.from_ns && l.from_ns + zero < s.to_ns
+            };
+            if !losses.iter().any(misses) {
+                let from = list.partition_point(|x| x.1 <= s.from_ns);
+                let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
+                let busy: i64 = inside.map(|x| x.1.min(s.to_ns) - x.0.max(s.from_ns)).sum();
+                s.exact_percent = Some(100.0 * busy as f64 / (s.to_ns - s.from_ns) as f64);
+                s.estimates_percent = estimate;
+            }
         }
-        let list = spans.get(&dev).map(Vec::as_slice).unwrap_or_default();
-        let from = list.partition_point(|x| x.1 <= s.from_ns);
-        let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
-        let busy: i64 = inside.map(|x| x.1.min(s.to_ns) - x.0.max(s.from_ns)).sum();
-        s.exact_percent = Some(100.0 * busy as f64 / (s.to_ns - s.from_ns) as f64);
     }
     Ok(())
+}
+
+/// What each estimator would have counted in each of `bounds`, in percent; bounds come in the order of time.
+fn estimates(ios: &[(i64, i64)], hz: u32, bounds: &[(i64, i64)]) -> Vec<Vec<(String, f64)>> {
+    let mut edges: Vec<(i64, bool)> = ios.iter().flat_map(|(from, to)| [(*from, false), (*to, true)]).collect();
+    edges.sort_unstable();
+    let mut out = vec![Vec::new(); bounds.len()];
+    for (regime, name) in REGIMES {
+        let mut ticks = IoTicks::new(regime, hz);
+        let mut at = 0;
+        let mut until = |instant: i64, ticks: &mut IoTicks| {
+            while let Some((t, done)) = edges.get(at).filter(|e| e.0 < instant) {
+                if *done {
+                    ticks.done(*t)
+                } else {
+                    ticks.start(*t)
+                }
+                at += 1;
+            }
+            ticks.busy_ns()
+        };
+        for (i, (from, to)) in bounds.iter().enumerate() {
+            let before = until(*from, &mut ticks);
+            let busy = until(*to, &mut ticks) - before;
+            out[i].push((name.to_owned(), 100.0 * busy as f64 / (to - from) as f64));
+        }
+    }
+    out
 }
 
 /// Overlapping spans joined, in order.
@@ -192,122 +252,6 @@ fn union(spans: &mut [(i64, i64)]) -> Vec<(i64, i64)> {
     out
 }
 
-fn box_row(name: String, b: Option<BoxStats>, decimals: usize) -> Vec<String> {
-    let mut row = vec![name];
-    let f = |v: f64| format!("{v:.decimals$}");
-    match b {
-        Some(b) => row.extend([
-            b.n.to_string(),
-            f(b.mean),
-            f(b.q1),
-            f(b.median),
-            f(b.q3),
-            f(b.p99),
-            f(b.max),
-            b.outliers.len().to_string(),
-        ]),
-        None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
-    }
-    row
-}
-
-/// Sections, the long table, and the summary as JSON.
-pub fn render(results: &[PollResult]) -> (Vec<Section>, Table, Value) {
-    let name =
-        |r: &PollResult| format!("{} disks, {} workers, {} %", r.cell.disks, r.cell.workers, r.cell.target_percent);
-    let columns =
-        |first: &str| [first, "n", "mean", "q1", "median", "q3", "p99", "max", "outliers"].map(str::to_owned).to_vec();
-    type Way = (&'static str, fn(&PollResult) -> &Vec<f64>);
-    let ways: [Way; 3] = [
-        ("file opened each time", |r| &r.reopened_ns),
-        ("file kept open", |r| &r.kept_ns),
-        ("one disk in sysfs, kept open", |r| &r.sysfs_ns),
-    ];
-    let mut latency = Vec::new();
-    for r in results {
-        latency.extend(ways.iter().map(|(way, f)| box_row(format!("{}: {way}", name(r)), box_stats(f(r)), 0)));
-    }
-    let difference = |r: &PollResult, f: &dyn Fn(&Second) -> Option<f64>| {
-        box_stats(&r.seconds.iter().filter_map(|s| f(s).map(|v| (s.poll_percent - v).abs())).collect::<Vec<_>>())
-    };
-    let against = |title: &str, text: String, f: &dyn Fn(&Second) -> Option<f64>| Section {
-        title: title.to_owned(),
-        paragraphs: vec![text],
-        table: Some(Table {
-            columns: columns("cell"),
-            rows: results.iter().map(|r| box_row(name(r), difference(r, f), 3)).collect(),
-        }),
-        charts: Vec::new(),
-    };
-    let hz = results.iter().find_map(|r| r.hz).unwrap_or(250);
-    let budget = ErrorBudget::new(hz, 1.0, 100.0);
-    let (within, all) = within_budget(results, hz);
-    let sections = vec![
-        Section {
-            title: "Latency of polling (ns)".to_owned(),
-            paragraphs: vec!["Reading and parsing; the machine was under the cell's load.".to_owned()],
-            table: Some(Table { columns: columns("cell and way"), rows: latency }),
-            charts: Vec::new(),
-        },
-        against(
-            "Polling against iostat (percentage points)",
-            format!(
-                "Both read the same counter: they may differ by one tick ({:.2}) and a hundredth of a second ({:.2} at 100 %). {within} of {all} seconds are within it.",
-                budget.tick_pp, budget.interval_pp
-            ),
-            &|s| s.iostat_percent,
-        ),
-        against(
-            "Polling against the truth from every I/O (percentage points)",
-            "The kernel samples busy time by ticks; the exact value is the union of all I/Os.".to_owned(),
-            &|s| s.exact_percent,
-        ),
-    ];
-    (sections, long_table(results), json!({ "cells": results, "within_budget": within, "compared": all }))
-}
-
-/// Seconds whose difference to iostat the budget explains, of all that have one.
-fn within_budget(results: &[PollResult], hz: u32) -> (usize, usize) {
-    let all: Vec<&Second> = results.iter().flat_map(|r| &r.seconds).filter(|s| s.iostat_percent.is_some()).collect();
-    let fits = |s: &&&Second| {
-        let allowed = ErrorBudget::new(hz, (s.to_ns - s.from_ns) as f64 / 1e9, s.poll_percent).against_iostat_pp();
-        s.iostat_percent.is_some_and(|i| (s.poll_percent - i).abs() <= allowed)
-    };
-    (all.iter().filter(fits).count(), all.len())
-}
-
-fn long_table(results: &[PollResult]) -> Table {
-    let columns = [
-        "disks",
-        "workers",
-        "target_percent",
-        "device",
-        "from_ns",
-        "to_ns",
-        "poll_percent",
-        "iostat_percent",
-        "exact_percent",
-    ];
-    let mut rows = Vec::new();
-    for r in results {
-        let o = |v: Option<f64>| v.map(|v| format!("{v:.4}")).unwrap_or_default();
-        rows.extend(r.seconds.iter().map(|s| {
-            vec![
-                r.cell.disks.to_string(),
-                r.cell.workers.to_string(),
-                r.cell.target_percent.to_string(),
-                s.device.clone(),
-                s.from_ns.to_string(),
-                s.to_ns.to_string(),
-                o(Some(s.poll_percent)),
-                o(s.iostat_percent),
-                o(s.exact_percent),
-            ]
-        }));
-    }
-    Table { columns: columns.map(str::to_owned).to_vec(), rows }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,5 +259,16 @@ mod tests {
     #[test]
     fn overlapping_ios_count_once() {
         assert_eq!(union(&mut [(5, 9), (0, 3), (2, 4), (9, 10)]), [(0, 4), (5, 10)]);
+    }
+
+    #[test]
+    fn kernels_differ_about_short_ios_and_agree_about_a_long_one() {
+        const MS: i64 = 1_000_000;
+        // One I/O of 0.1 ms in each tick of 4 ms: exactly 2.5 %.
+        let short: Vec<(i64, i64)> = (0..250).map(|i| (i * 4 * MS + MS, i * 4 * MS + MS + MS / 10)).collect();
+        let said = &estimates(&short, 250, &[(0, 1000 * MS)])[0];
+        assert!(said[0].1 < 0.1 && said[1].1 > 99.0 && said[3].1 < 0.1, "{said:?}");
+        let long = &estimates(&[(0, 500 * MS)], 250, &[(0, 1000 * MS)])[0];
+        assert!((long[0].1 - 50.0).abs() < 0.5 && (long[3].1 - 50.0).abs() < 0.5, "{long:?}");
     }
 }
