@@ -377,7 +377,7 @@ const DIRECTION_SLOTS: usize = 20_000;
 const REACH: usize = 25;
 
 /// Which comes first, the `rate` of bursts or the latency of `sufferers` (in the slot of their completion): cross-correlation
-/// in the slots of `rate`, of which [`DIRECTION_SLOTS`] from the first of `bursts` on. An effect shows `within_ns` of its
+/// in the slots of `rate`, of which `DIRECTION_SLOTS` from the first of `bursts` on. An effect shows `within_ns` of its
 /// cause: the longest that a sufferer takes, give or take a slot.
 pub fn direction(
     sufferers: &[Request],
