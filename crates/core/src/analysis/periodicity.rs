@@ -382,7 +382,7 @@ fn fit(result: &mut Periodicity, period_s: f64) {
     if chain.len() < 5 {
         return;
     }
-    let chain = unbroken(&chain);
+    let chain = unbroken(&chain, result.slot_s);
     let Some(period) = slope(&chain, None) else { return };
     result.period_s = Some(period);
     let n = chain.len() as f64;
@@ -418,13 +418,14 @@ struct Beat {
 }
 
 /// Clocks that something sets back (a forced commit restarts the journal's timer) keep their period and slip in phase.
-/// A step that lies more than six robust deviations off begins a new stretch; steady jitter never does.
-fn unbroken(chain: &[(f64, f64)]) -> Vec<Beat> {
+/// A step that lies more than six robust deviations off begins a new stretch; steady jitter never does, nor does what
+/// slots of `slot_s` round to one slot more or less.
+fn unbroken(chain: &[(f64, f64)], slot_s: f64) -> Vec<Beat> {
     let step = |w: &[(f64, f64)]| (w[1].1 - w[0].1) / (w[1].0 - w[0].0);
     let steps: Vec<f64> = chain.windows(2).map(step).collect();
     let usual = median(&mut steps.clone()).unwrap_or(0.0);
-    // Slots are coarse: equal steps have no spread at all, and one slot more or less is no slip.
-    let most = (6.0 * 1.4826 * mad(&steps, usual)).max(0.1 * usual);
+    // Equal steps have no spread at all.
+    let most = (6.0 * 1.4826 * mad(&steps, usual)).max(0.1 * usual).max(1.5 * slot_s);
     let mut stretch = 0;
     let mut beats = Vec::with_capacity(chain.len());
     for (i, (cycle, at_s)) in chain.iter().enumerate() {

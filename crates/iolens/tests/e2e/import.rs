@@ -341,7 +341,7 @@ fn what_a_source_does_not_know_is_null_and_never_zero() {
     let table = imported(dir.path(), "table", &[fixture("import/iostat-k.txt")], &["--strict"]);
     let report = json(&["report", table.to_str().unwrap(), "--json"]);
     let text = String::from_utf8_lossy(&run(&["report", table.to_str().unwrap()]).stdout).into_owned();
-    assert!(text.contains("busy -%") && text.contains("p50 -"), "{text}");
+    assert!(text.contains("busy unknown") && text.contains("p50 -"), "{text}");
     assert!(report.to_string().contains("null"), "{report}");
     for words in [vec!["zoom", "--format", "json"], vec!["zoom", "--by", "device"]] {
         let out = iolens(&words).arg(&table).output().unwrap();
