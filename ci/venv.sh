@@ -3,9 +3,9 @@
 #   ci/venv.sh DIR
 set -euo pipefail
 dir=$1
-[ -x "$dir/bin/python" ] && "$dir/bin/python" -c 'import pyarrow, duckdb, scipy.stats' 2>/dev/null && exit 0
+[ -x "$dir/bin/python" ] && "$dir/bin/python" -c 'import pyarrow, pandas, duckdb, scipy.stats' 2>/dev/null && exit 0
 if ! command -v python3 >/dev/null; then echo "python3 is missing: the checks with pyarrow, DuckDB and SciPy will be skipped"; exit 0; fi
-echo "making a Python environment with pyarrow, duckdb and scipy in $dir"
+echo "making a Python environment with pyarrow, pandas, duckdb and scipy in $dir"
 mkdir -p "$(dirname "$dir")"
-{ python3 -m venv "$dir" && "$dir/bin/pip" install -q --disable-pip-version-check pyarrow duckdb scipy; } ||
-  echo "pyarrow, duckdb and scipy could not be installed: their checks will be skipped"
+{ python3 -m venv "$dir" && "$dir/bin/pip" install -q --disable-pip-version-check pyarrow pandas duckdb scipy; } ||
+  echo "pyarrow, pandas, duckdb and scipy could not be installed: their checks will be skipped"
