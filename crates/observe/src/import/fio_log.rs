@@ -64,6 +64,10 @@ pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
         if r.bytes > 0 && values == Values::Latency {
             let mut io = Io::new(at_ns, dev, r.op, r.bytes as i64, None, i64::try_from(r.value).unwrap_or(i64::MAX));
             io.merges = None;
+            if log.ios.is_empty() {
+                // Lines are about as long as the first: growing step by step would move everything again and again.
+                log.ios.reserve(bytes.len() / (line.bytes.len() + 1) + 1);
+            }
             log.ios.push(io);
             continue;
         }
