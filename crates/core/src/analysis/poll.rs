@@ -24,14 +24,6 @@ impl ErrorBudget {
     pub fn against_iostat_pp(&self) -> f64 {
         self.tick_pp + self.interval_pp
     }
-
-    /// Three standard deviations of the kernel's estimate (6.10 and newer) about the truth, for `ios` I/Os of
-    /// `service_s` each in the interval: every I/O adds whole ticks with the right mean, J·sqrt(n p (1-p))/T.
-    pub fn against_truth_pp(&self, ios: f64, service_s: f64, interval_s: f64, hz: u32) -> f64 {
-        let tick = 1.0 / f64::from(hz.max(1));
-        let p = (service_s / tick).fract();
-        300.0 * tick * (ios * p * (1.0 - p)).sqrt() / interval_s + self.tick_pp
-    }
 }
 
 /// A box plot's numbers.

@@ -248,11 +248,6 @@ impl RecordingWriter {
         Ok(())
     }
 
-    /// The description of the recording; call [`RecordingWriter::write_meta`] after changing it.
-    pub fn meta_mut(&mut self) -> &mut RecordingMeta {
-        &mut self.meta
-    }
-
     /// Replaces the list of devices and writes the description.
     pub fn set_devices(&mut self, devices: Vec<Device>) -> Result<(), StoreError> {
         self.meta.devices = devices;

@@ -15,7 +15,7 @@ use iolens_core::store::{IoColumns, Recording};
 use super::layers::Layers;
 use super::{decode, files, names, source, window};
 use crate::cli::ReportPlan;
-use crate::present::html::{self, ReportData};
+use crate::present::html::{self, Names, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
 
@@ -31,10 +31,11 @@ const MOST_DETAILS: usize = 8;
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
-    let mut report = analyse(&recording, &range)?;
+    let names = names::read(&recording, range.end)?;
+    let mut report = analyse(&recording, &range, &names)?;
     super::report_rates::add(&recording, range.clone(), &mut report)?;
     if let Some(path) = &plan.output {
-        write_html(&recording, &range, &report, path)?;
+        write_html(&recording, &range, &report, &names, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let render = if plan.json { report_json::render } else { report_text::render };
@@ -56,7 +57,8 @@ pub fn findings(path: &Path) -> Result<String> {
     if recording.ios_stored() > MOST_IOS_AT_ONCE {
         return Ok(String::new());
     }
-    let report = analyse(&recording, &(0..recording.end_ns()))?;
+    let range = 0..recording.end_ns();
+    let report = analyse(&recording, &range, &names::read(&recording, range.end)?)?;
     Ok(report_text::findings(&report, recording.meta(), MOST_FINDINGS))
 }
 
@@ -67,8 +69,9 @@ pub fn findings(path: &Path) -> Result<String> {
 pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>)> {
     let recording = source::open(path)?;
     let range = 0..recording.end_ns();
-    let report = analyse(&recording, &range)?;
-    let written = write_html(&recording, &range, &report, html);
+    let names = names::read(&recording, range.end)?;
+    let report = analyse(&recording, &range, &names)?;
+    let written = write_html(&recording, &range, &report, &names, html);
     Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
 }
 
@@ -76,7 +79,7 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
+fn analyse(recording: &Recording, range: &Range<i64>, names: &Names) -> Result<Report> {
     let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end));
     recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
     let met = decode::each_io(recording, window::with_in_flight(range), IoColumns::ALL, |io| builder.push(io))?;
@@ -95,7 +98,6 @@ pub fn analyse(recording: &Recording, range: &Range<i64>) -> Result<Report> {
         batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| builder.counters(&d));
     }
     source::warn(counters.warnings());
-    let names = names::read(recording, range.end)?;
     Ok(builder.finish_naming(range.end, &|fs_dev, ino| names.files.get(&(fs_dev, ino)).cloned()))
 }
 
@@ -113,7 +115,7 @@ fn facts(recording: &Recording) -> RecordingFacts {
 ///
 /// # Errors
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.
-pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, path: &Path) -> Result<()> {
+fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, names: &Names, path: &Path) -> Result<()> {
     let (base, details) = overviews(recording, range, report)?;
     let requests = files::if_recorded(recording, range)?;
     let page = html::render(&ReportData {
@@ -122,7 +124,7 @@ pub fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, pa
         facts: &facts(recording),
         overview: &base,
         details: details.as_ref(),
-        names: &names::read(recording, range.end)?,
+        names,
         notes: &[],
         marks: &recording.marks(range.clone()),
         files: requests.as_ref(),

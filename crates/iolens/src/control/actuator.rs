@@ -1,7 +1,7 @@
 //! Holding a command for a share of the time: the duty cycle, and what it is done with.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use iolens_core::model::DevId;
 
 use super::cgroup::{Group, Hierarchy};
+use super::lock::{locked, wait};
 use super::rates::Rates;
 
 /// Length of a duty cycle.
@@ -291,16 +292,4 @@ fn sleep(shared: &(Mutex<State>, Condvar), deadline: Instant) {
         }
         state = wait(shared, state, left);
     }
-}
-
-fn wait<'a>(
-    shared: &'a (Mutex<State>, Condvar),
-    state: MutexGuard<'a, State>,
-    most: Duration,
-) -> MutexGuard<'a, State> {
-    shared.1.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
-}
-
-fn locked(m: &Mutex<State>) -> MutexGuard<'_, State> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }

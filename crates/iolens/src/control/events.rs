@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,8 @@ use iolens_core::model::{DevId, Histogram, Io, LossReason, Origin};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Disk, MountPath};
 use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
+
+use super::lock::locked;
 
 /// How often the kernel's ring is emptied.
 const POLL: Duration = Duration::from_millis(20);
@@ -266,11 +268,6 @@ fn is_transparent(layers: &[iolens_observe::topology::Layer]) -> bool {
         let lowest_loop = l.kind == "loop" && l.below.is_empty();
         (lowest_loop || TRANSPARENT.contains(&l.kind.as_str())) && is_transparent(&l.below)
     })
-}
-
-fn locked(c: &Mutex<Collected>) -> MutexGuard<'_, Collected> {
-    // What a panicking thread left behind are sums: still the best there is.
-    c.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

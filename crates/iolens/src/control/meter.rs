@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
-use iolens_core::analysis::utilisation::{Method, combine};
+use iolens_core::analysis::utilisation::{Busy, Method, combine};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::MountPath;
 
 use super::{EventWindow, Events, Reading, SignalError, Utilisation};
 
 /// An I/O in flight that outlasts the window is not in the events yet. Where the counter has seen this much more than
-/// they show (percentage points), it is nearer the truth.
+/// they show (percentage points), and more than chance explains, it is nearer the truth.
 const UNFINISHED_PP: f64 = 5.0;
+/// Standard deviations of a sampled estimate within which chance explains a difference.
+const CHANCE_SIGMAS: f64 = 4.0;
 
 /// Utilisation of several paths, interval by interval.
 pub struct Meter {
@@ -121,15 +123,19 @@ impl Meter {
     }
 }
 
+/// Whether the counter has seen no more than the events show.
+fn agrees(counted: &Busy, exact_percent: f64) -> bool {
+    let noise_pp = counted.sigma_pp.map_or(0.0, |sigma| CHANCE_SIGMAS * sigma).max(UNFINISHED_PP);
+    counted.io_ticks_percent.is_none_or(|ticks| ticks <= exact_percent + noise_pp)
+}
+
 /// Puts the exact figures in the place of the estimates.
 fn replace(reading: &mut Reading, window: &EventWindow, any_ns: Option<i64>) {
     let mut all_exact = true;
     for disk in &mut reading.disks {
         let exact = window.disks.get(&disk.id).and_then(|d| window.percent(d.busy_ns));
-        let unfinished = disk.in_flight.is_none_or(|n| n > 0)
-            && disk.busy.io_ticks_percent.zip(exact).is_some_and(|(ticks, exact)| ticks > exact + UNFINISHED_PP);
         match exact {
-            Some(percent) if !unfinished && disk.in_flight.is_some() => {
+            Some(percent) if disk.in_flight.is_some_and(|n| n == 0 || agrees(&disk.busy, percent)) => {
                 disk.busy.busy_percent = Some(percent);
                 disk.busy.method = Method::Events;
                 disk.busy.sigma_pp = None;
@@ -139,4 +145,25 @@ fn replace(reading: &mut Reading, window: &EventWindow, any_ns: Option<i64>) {
     }
     let busy: Vec<Option<f64>> = reading.disks.iter().map(|d| d.busy.busy_percent).collect();
     reading.combined = combine(&busy, any_ns.filter(|_| all_exact).and_then(|ns| window.percent(ns)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_more_than_chance_is_an_unfinished_io() {
+        let counted = |ticks, sigma_pp| Busy {
+            busy_percent: Some(ticks),
+            io_ticks_percent: Some(ticks),
+            sigma_pp,
+            method: Method::IoTicks,
+            ios: Some(1000),
+        };
+        assert!(agrees(&counted(77.0, Some(7.5)), 60.0), "a sampled estimate, 2.3 standard deviations off");
+        assert!(!agrees(&counted(100.0, Some(7.5)), 60.0));
+        assert!(!agrees(&counted(100.0, None), 94.0), "an I/O that hung for the last 6 % of the window");
+        assert!(agrees(&counted(96.0, None), 94.0));
+        assert!(agrees(&counted(3.0, None), 94.0), "less is the estimator's business");
+    }
 }

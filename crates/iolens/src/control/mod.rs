@@ -25,6 +25,7 @@ mod cgroup;
 mod decide;
 mod events;
 mod guardian;
+mod lock;
 mod meter;
 mod pause;
 #[cfg(test)]

@@ -5,12 +5,13 @@
 
 use std::fs;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 use iolens_core::model::DevId;
 
 use super::cgroup::{Group, Hierarchy, limit};
+use super::lock::locked;
 
 /// Nobody is slower than this when he may: a command that has just started has shown nothing yet.
 const LEAST_FULL: f64 = 1e6;
@@ -91,7 +92,7 @@ impl Rates {
     /// The rate of a free command, from what it has moved since the last call.
     fn learn(&self, next: Option<f64>, now: Instant) -> f64 {
         let moved = self.moved();
-        let mut l = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut l = locked(&self.learnt);
         let rate = l.last.zip(moved).and_then(|((at, before), bytes)| {
             let s = now.saturating_duration_since(at).as_secs_f64();
             (s > 0.0).then(|| bytes.saturating_sub(before) as f64 / s)

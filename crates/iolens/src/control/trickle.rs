@@ -9,12 +9,13 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use iolens_observe::writeback::{unwritten_bytes, write_back};
 
 use super::background::{FileId, file_id};
+use super::lock::{locked, wait};
 
 /// Written in one go: large enough for a disk to be efficient, small enough to be in nobody's way for long.
 const PIECE: u64 = 1 << 20;
@@ -182,18 +183,6 @@ fn work(shared: &(Mutex<Shared>, Condvar)) {
         let pause = if worked.is_zero() { LOOK } else { worked.mul_f64((1.0 / share.max(1e-3) - 1.0).max(0.0)) };
         drop(wait(shared, locked(&shared.0), pause.max(looked * LOOKS_REST).min(STALE / 2)));
     }
-}
-
-fn wait<'a>(
-    shared: &'a (Mutex<Shared>, Condvar),
-    state: MutexGuard<'a, Shared>,
-    most: Duration,
-) -> MutexGuard<'a, Shared> {
-    shared.1.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
-}
-
-fn locked(m: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

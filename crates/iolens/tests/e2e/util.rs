@@ -67,8 +67,12 @@ fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
         s.spawn(|| read_in_sequence(&device, 4096, &stop));
         let by_counters =
             json(&["util", "--json", "--interval", "500ms", "--source", "counters", "--path", node, "--path", node]);
-        let by_events =
-            ebpf().map(|()| json(&["util", "--json", "--interval", "500ms", "--source", "ebpf", "--path", node]));
+        // Where the kernel hid more than one I/O in a hundred from the tracer, the counters speak; it does not do so always.
+        let exact = || json(&["util", "--json", "--interval", "500ms", "--source", "ebpf", "--path", node]);
+        let by_events = ebpf().map(|()| {
+            let mut runs = std::iter::repeat_with(exact).take(5);
+            runs.find(|doc| doc["paths"][0]["disks"][0]["method"] == "events").expect("events in one of five runs")
+        });
         stop.store(true, Ordering::Relaxed);
         let disk = &by_counters["paths"][0]["disks"][0];
         assert_eq!(disk["name"], device.name());
@@ -77,7 +81,7 @@ fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
         assert_eq!(by_counters["shared_disks"][0]["paths"].as_array().unwrap().len(), 2);
         if let Some(doc) = by_events {
             let disk = &doc["paths"][0]["disks"][0];
-            assert_eq!((&disk["method"], &doc["source"]), (&"events".into(), &"ebpf".into()), "{doc}");
+            assert_eq!(doc["source"], "ebpf", "{doc}");
             assert!(disk["busy_percent"].as_f64().unwrap() > 10.0, "{disk}");
         }
     });

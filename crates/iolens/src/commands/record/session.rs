@@ -184,16 +184,15 @@ impl Session {
     /// Waits for the next look at the source. After an idle one the kernel tells when there is something; what follows
     /// the first I/O is then given as long to gather as it takes to fill the ring.
     fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
-        let until = |ns: i64| self.start_ns + now_ns + ns;
+        let now = self.start_ns + now_ns;
         if !idle {
-            self.feed.wait(until(self.options.feed.poll_ns));
+            self.feed.wait(now + self.options.feed.poll_ns);
             return Ok(());
         }
-        let asked_ns = self.options.until_ns.map_or(i64::MAX, |end_ns| (end_ns - now_ns).max(0));
-        let seldom = until(self.options.patience_ns.min(asked_ns));
-        let gathered = until(idle_wait_ns(&self.options.feed));
-        if self.feed.wait_idle(seldom, gathered)? {
-            self.feed.wait(monotonic_ns() + gathered - until(0));
+        let end = self.options.until_ns.map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
+        let gather_ns = idle_wait_ns(&self.options.feed);
+        if self.feed.wait_idle(end.min(now + self.options.patience_ns), now + gather_ns)? {
+            self.feed.wait(monotonic_ns() + gather_ns);
         }
         Ok(())
     }
