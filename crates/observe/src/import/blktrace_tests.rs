@@ -1,14 +1,10 @@
 #![allow(clippy::unwrap_used)]
+use super::super::fixtures;
 use super::super::log::{ImportOptions, Imported, import_files, parse_bytes};
 use super::super::recognise::Kind;
 use super::*;
 use iolens_core::model::{Class, Observation};
 use proptest::prelude::*;
-use std::path::PathBuf;
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name)
-}
 
 fn ios(i: &Imported) -> Vec<Io> {
     i.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(*io) } else { None }).collect()
@@ -17,10 +13,10 @@ fn ios(i: &Imported) -> Vec<Io> {
 /// A trace taken on a loop device that did nothing else while fio ran, with the kernel's counters before and after.
 #[test]
 fn a_real_trace_agrees_with_the_kernels_counters() {
-    let files = [fixture("loop.blktrace.0"), fixture("loop.blktrace.1")];
+    let files = [fixtures::path("loop.blktrace.0"), fixtures::path("loop.blktrace.1")];
     let got = import_files(&files, ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
     let ios = ios(&got);
-    let stat = std::fs::read_to_string(fixture("loop.blktrace.stat")).unwrap();
+    let stat = std::fs::read_to_string(fixtures::path("loop.blktrace.stat")).unwrap();
     let rows: Vec<Vec<i64>> = stat.lines().map(|l| l.split(' ').map(|w| w.parse().unwrap()).collect()).collect();
     for (class, first) in [(Class::Read, 0), (Class::Write, 4)] {
         let of: Vec<_> = ios.iter().filter(|io| io.class() == class).collect();

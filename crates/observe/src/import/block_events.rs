@@ -149,6 +149,7 @@ fn who_and_when(head: &[u8]) -> Option<(i64, Option<Comm>, Option<i32>)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixtures;
     use super::super::log::{ImportOptions, Imported, parse_bytes};
     use super::super::recognise::{Kind, recognise};
     use super::*;
@@ -206,8 +207,7 @@ mod tests {
 
     #[test]
     fn a_real_trace_of_fio_pairs_completely() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import/perf-script-ns.txt");
-        let bytes = std::fs::read(path).expect("fixture");
+        let bytes = fixtures::bytes("perf-script-ns.txt");
         let got = import(&bytes);
         let ios = ios(&got);
         let lines = bytes.split(|b| *b == b'\n').filter(|l| l.windows(11).any(|w| w == b"rq_complete")).count();

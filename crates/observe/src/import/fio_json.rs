@@ -251,21 +251,17 @@ fn disk_row(d: &FioDisk, from_ns: i64, to_ns: i64, dev: iolens_core::model::DevI
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixtures;
     use super::super::log::{ImportOptions, parse_bytes};
     use super::super::recognise::{Kind, recognise};
     use super::*;
     use std::path::Path;
 
-    fn fixture(name: &str) -> Vec<u8> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name);
-        std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-    }
-
     #[test]
     fn a_real_json_plus_file_after_messages() {
         let mut bytes = b"fio: time_based used without runtime\nmix: {warning}\n".to_vec();
         bytes.truncate(37);
-        bytes.extend_from_slice(&fixture("fio-mix.json"));
+        bytes.extend_from_slice(&fixtures::bytes("fio-mix.json"));
         assert_eq!(recognise(&bytes), Some(Kind::FioJson));
         let (runs, problems) = parse_fio(&bytes);
         assert!(problems.is_empty(), "{problems:?}");

@@ -5,6 +5,7 @@ use std::path::Path;
 use iolens_core::model::{Io, LossReason, Observation};
 use proptest::prelude::*;
 
+use super::fixtures;
 use super::log::{ImportError, ImportOptions, Imported, parse_bytes};
 use super::recognise::{Kind, recognise};
 
@@ -20,25 +21,24 @@ const SNOOP: &str = "TIME(s)     COMM           PID     DISK    T    SECTOR     
     0.001500    kworker/u4:2   77      nvme0n1 FWFS 99         4096     -1.000   1.500\n\
     0.002000    fio            9       sdb     RA   0          131072    0.100  12.000\n";
 
-fn fixture(name: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name);
-    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
-
 /// A sound log of each kind; the name matters to fio's logs only.
 fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {
     vec![
-        (Kind::IostatText, "i.txt", fixture("iostat-xt.txt")),
-        (Kind::IostatText, "h.txt", fixture("iostat-human-x.txt")),
-        (Kind::IostatJson, "i.json", fixture("iostat-x.json")),
+        (Kind::IostatText, "i.txt", fixtures::bytes("iostat-xt.txt")),
+        (Kind::IostatText, "h.txt", fixtures::bytes("iostat-human-x.txt")),
+        (Kind::IostatJson, "i.json", fixtures::bytes("iostat-x.json")),
         (Kind::SolarisIostat, "s.txt", SOLARIS.into()),
         (Kind::RateTable, "t.txt", TABLE.into()),
-        (Kind::FioJson, "f.json", fixture("fio-mix.json")),
-        (Kind::FioLog, "mix_bw.1.log", fixture("fio-mix_bw.1.log")),
+        (Kind::FioJson, "f.json", fixtures::bytes("fio-mix.json")),
+        (Kind::FioLog, "mix_bw.1.log", fixtures::bytes("fio-mix_bw.1.log")),
         (Kind::FioLog, "mix_clat.1.log", b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n".to_vec()),
-        (Kind::Blktrace, "b.blktrace.0", [fixture("loop.blktrace.0"), fixture("loop.blktrace.1")].concat()),
+        (
+            Kind::Blktrace,
+            "b.blktrace.0",
+            [fixtures::bytes("loop.blktrace.0"), fixtures::bytes("loop.blktrace.1")].concat(),
+        ),
         (Kind::Biosnoop, "b.txt", SNOOP.into()),
-        (Kind::BlockEvents, "p.txt", fixture("perf-script-ns.txt")[..12_000].to_vec()),
+        (Kind::BlockEvents, "p.txt", fixtures::bytes("perf-script-ns.txt")[..12_000].to_vec()),
     ]
 }
 

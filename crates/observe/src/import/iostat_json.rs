@@ -102,19 +102,16 @@ fn row(log: &mut Log, disk: &Json<'_>, host: &str) -> Option<Row> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixtures;
     use super::super::log::{ImportOptions, parse_bytes};
     use super::super::recognise::Kind;
     use std::path::Path;
 
-    fn fixture(name: &str) -> Vec<u8> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name);
-        std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-    }
-
     #[test]
     fn extended_reports_of_a_real_run() {
-        let got = parse_bytes(Kind::IostatJson, Path::new("x"), &fixture("iostat-x.json"), ImportOptions::default())
-            .expect("imports");
+        let got =
+            parse_bytes(Kind::IostatJson, Path::new("x"), &fixtures::bytes("iostat-x.json"), ImportOptions::default())
+                .expect("imports");
         assert_eq!(got.rates.len(), 2, "three reports, the first since boot");
         let r = got.rates.get(0).expect("there");
         assert_eq!(r.classes[0].ios_per_s, Some(300.0));
@@ -127,19 +124,24 @@ mod tests {
 
     #[test]
     fn an_interrupted_document_gives_its_whole_reports() {
-        let got = parse_bytes(Kind::IostatJson, Path::new("x"), &fixture("iostat-cut.json"), ImportOptions::default())
-            .expect("imports");
+        let got = parse_bytes(
+            Kind::IostatJson,
+            Path::new("x"),
+            &fixtures::bytes("iostat-cut.json"),
+            ImportOptions::default(),
+        )
+        .expect("imports");
         assert!(got.rates.len() >= 2);
         assert_eq!(got.damage.count, 1);
         let strict = ImportOptions { strict: true, ..ImportOptions::default() };
-        let e = parse_bytes(Kind::IostatJson, Path::new("x.json"), &fixture("iostat-cut.json"), strict)
+        let e = parse_bytes(Kind::IostatJson, Path::new("x.json"), &fixtures::bytes("iostat-cut.json"), strict)
             .expect_err("is damaged");
         assert!(e.to_string().contains("x.json: line "), "{e}");
     }
 
     #[test]
     fn the_first_report_may_be_none_since_boot() {
-        let bytes = fixture("iostat-basic.json");
+        let bytes = fixtures::bytes("iostat-basic.json");
         // What -y leaves in place of that report is lost when another program lays the document out; totals tell it too.
         let laid_out = String::from_utf8(bytes.clone()).expect("UTF-8").replace("\n\n", "\n");
         assert_ne!(laid_out.as_bytes(), bytes);

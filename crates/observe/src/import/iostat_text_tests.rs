@@ -1,15 +1,12 @@
 #![allow(clippy::unwrap_used)]
+use super::super::fixtures;
 use super::super::log::{ImportOptions, Imported, import_files, parse_bytes};
 use super::super::recognise::{Kind, recognise};
 use iolens_core::model::Class;
 use proptest::prelude::*;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const KIB: f64 = 1024.0;
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name)
-}
 
 fn import(text: &str) -> Imported {
     assert_eq!(recognise(text.as_bytes()), Some(Kind::IostatText));
@@ -38,7 +35,8 @@ fn twelve_and_more_option_sets_of_one_run_agree() {
         ("iostat-blk.txt", 3),
         ("iostat-cut.txt", 3),
     ] {
-        let got = import_files(&[fixture(name)], ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
+        let got =
+            import_files(&[fixtures::path(name)], ImportOptions { strict: true, ..ImportOptions::default() }).unwrap();
         let dev = got.meta.devices.iter().find(|d| d.name.starts_with("loop")).unwrap_or_else(|| panic!("{name}")).id;
         let rows: Vec<_> = got.rates.iter().filter(|r| r.dev == dev).collect();
         assert_eq!(rows.len(), reports, "{name}");
@@ -59,7 +57,7 @@ fn twelve_and_more_option_sets_of_one_run_agree() {
 
 #[test]
 fn processors_shares_are_kept_apart() {
-    let got = import_files(&[fixture("iostat-human.txt")], ImportOptions::default()).unwrap();
+    let got = import_files(&[fixtures::path("iostat-human.txt")], ImportOptions::default()).unwrap();
     assert_eq!(got.cpu.len(), 3);
     assert_eq!((got.cpu[1].nice, got.cpu[1].idle), (Some(29.1), Some(51.8)));
 }

@@ -15,6 +15,8 @@ mod devices;
 mod fio_json;
 mod fio_log;
 #[cfg(test)]
+mod fixtures;
+#[cfg(test)]
 mod hostile_tests;
 mod intervals;
 mod iostat_columns;

@@ -1,0 +1,14 @@
+//! Logs that real programs have written, for the tests of this room.
+
+use std::path::{Path, PathBuf};
+
+/// Where one lies.
+pub fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/import").join(name)
+}
+
+/// One, whole.
+pub fn bytes(name: &str) -> Vec<u8> {
+    let path = path(name);
+    std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
