@@ -87,9 +87,10 @@ def main():
         error, reply = 0, b""
         if op == INIT:
             major, minor, ahead, flags = struct.unpack_from("<IIII", body)
-            # Asynchronous reads (bit 0), large writes (bit 5) and more than 32 pages in a request (bit 22): what is one
-            # request above shall be one here. Up to 64 at once.
-            wanted = flags & (1 | 1 << 5 | 1 << 22)
+            # Asynchronous reads (bit 0) and direct I/O (bit 15), or a write would keep all others from their channels; large
+            # writes (bit 5) and more than 32 pages in a request (bit 22): what is one request above shall be one here. Up
+            # to 64 at once.
+            wanted = flags & (1 | 1 << 5 | 1 << 15 | 1 << 22)
             pages = MAX_WRITE // mmap.PAGESIZE
             reply = struct.pack("<IIIIHHIIHHII24x", 7, min(minor, 31), ahead, wanted, 64, 48, MAX_WRITE, 1, pages, 0, 0, 0)
         elif op == LOOKUP:

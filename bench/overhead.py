@@ -116,7 +116,7 @@ def main():
         Contender("biolatency (histogram only)", ["/usr/sbin/biolatency", "1000"], "biolatency", 1.5),
         Contender("bpftrace hash pair, printing", ["bpftrace", "-o", "DIR/out", "-e", PAIR], "bpftrace", 3),
         Contender("perf record -e block:*", ["perf", "record", "-q", "-a", "-e", "block:*", "-o", "DIR/perf"], "perf", 1),
-        BlkTracer("blk tracer", ["sh", "-c", f"cat {TRACING}/trace_pipe > DIR/out"], device, 0.5),
+        BlkTracer("blk tracer", ["sh", "-c", f"exec cat {TRACING}/trace_pipe > DIR/out"], device, 0.5),
     ]
     if o.only:
         contenders = [c for c in contenders if any(w in c.name for w in o.only.split(","))]

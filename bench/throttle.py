@@ -23,7 +23,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1 << 20
 # Slow enough that what the processor does to each I/O hardly counts.
-BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 512
+BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 128
 READER_PER_S = 45
 TARGET, SETTLED_PP, SETTLE_SAMPLES = 70, 5, 10
 P99_TIMES, SHARE_OF_STATIC, TRANSITIONS_PER_MIN = 1.3, 0.8, 2
