@@ -213,6 +213,15 @@ impl Controller {
         })
     }
 
+    /// Begins with this share of the time instead (0 to 1, at least the floor): until the first decision nobody knows who
+    /// is there to suffer.
+    #[must_use]
+    pub fn starting_at(mut self, share: f64) -> Controller {
+        self.duty = share.clamp(self.limits.floor, 1.0);
+        self.mode = if self.duty < 1.0 { Mode::Hold } else { Mode::Off };
+        self
+    }
+
     /// The marks in force.
     pub fn limits(&self) -> &Limits {
         &self.limits

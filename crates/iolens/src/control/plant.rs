@@ -60,11 +60,13 @@ pub struct Load<'a> {
     pub sensor: &'a dyn Fn(i64) -> bool,
     /// Whether events tell the foreground's share and latency.
     pub events: bool,
+    /// The background's share of the time in the first second.
+    pub start: f64,
 }
 
 impl Default for Load<'_> {
     fn default() -> Self {
-        Load { foreground: &|_| 30.0, wants: &|_| true, depth: 1, sensor: &|_| true, events: false }
+        Load { foreground: &|_| 30.0, wants: &|_| true, depth: 1, sensor: &|_| true, events: false, start: 1.0 }
     }
 }
 
@@ -98,6 +100,7 @@ impl<'a> Plant<'a> {
     pub fn new(load: Load<'a>, regime: Regime, seed: u64) -> Plant<'a> {
         Plant {
             ready: load.depth,
+            duty: load.start,
             load,
             random: Random::new(seed),
             estimator: Estimator { regime: Some(regime), hz: Some(HZ) },
@@ -107,7 +110,6 @@ impl<'a> Plant<'a> {
             serving: None,
             next_arrival: 0,
             next_look: 0,
-            duty: 1.0,
             counters: DiskCounters::default(),
             queue_ns: 0,
             busy_ns: [0; 2],
@@ -194,7 +196,7 @@ impl<'a> Plant<'a> {
 
     /// Closes the loop for `seconds`.
     pub fn braked(mut self, limits: Limits, seconds: i64) -> Vec<Second> {
-        let mut controller = Controller::new(limits).expect("limits are in order");
+        let mut controller = Controller::new(limits).expect("limits are in order").starting_at(self.duty);
         let mut before = self.snapshot(0);
         let mut out = Vec::new();
         for s in 0..seconds {

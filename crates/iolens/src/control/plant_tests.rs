@@ -58,6 +58,18 @@ fn a_steady_foreground() {
 }
 
 #[test]
+fn a_gentle_start_settles_from_below() {
+    let load = || Load { start: 0.1, ..Load::default() };
+    everywhere(45, Limits::DEFAULT, load, |run, scene| {
+        assert_settled(run, 0, 45, scene);
+        assert!(run[0].background_percent < 15.0, "{scene}");
+        assert!(run[..10].windows(2).all(|w| w[1].duty - w[0].duty <= 0.25 + 1e-9), "{scene}");
+    });
+    let alone = || Load { foreground: &|_| 0.0, events: true, start: 0.1, ..Load::default() };
+    everywhere(10, Limits::DEFAULT, alone, |run, scene| assert!(run[4..].iter().all(|s| s.duty >= 1.0), "{scene}"));
+}
+
+#[test]
 fn a_step() {
     let load = || Load { foreground: &|t| if t < 15 * SECOND { 10.0 } else { 45.0 }, ..Load::default() };
     everywhere(60, Limits::DEFAULT, load, |run, scene| {

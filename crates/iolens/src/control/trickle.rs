@@ -18,7 +18,7 @@ use super::background::{FileId, file_id};
 use super::lock::{locked, wait};
 
 /// Written in one go: large enough for a disk to be efficient, small enough to be in nobody's way for long.
-const PIECE: u64 = 1 << 20;
+const PIECE: u64 = 512 << 10;
 
 /// Less than a piece waits this long for more, so that an appended line is not a write of its own; and a file is searched
 /// from its beginning again this often.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
-use self::session::Session;
+use self::session::{FIRST_SHARE, Session};
 use crate::cli::{EnterPlan, SourceChoice, ThrottlePlan};
 use crate::control::{Controller, Limits, Meter, enter_and_run, keep_watch};
 use crate::present::escape::terminal;
@@ -22,7 +22,8 @@ const NO_DISK: u8 = 1;
 /// # Errors
 /// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
 pub fn run(plan: &ThrottlePlan) -> Result<u8> {
-    let controller = Controller::new(limits(plan)).context("--low, --high, --max and --floor")?;
+    let controller =
+        Controller::new(limits(plan)).context("--low, --high, --max and --floor")?.starting_at(FIRST_SHARE);
     let mut meter = Meter::open(&plan.paths)?;
     for signal in meter.signals() {
         if let Some(why) = signal.no_disk() {

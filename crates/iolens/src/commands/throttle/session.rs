@@ -22,6 +22,11 @@ use crate::present::throttle_text::{self, Share, Step, Summary};
 /// How often to look whether the command has ended or a signal has come.
 const TICK: Duration = Duration::from_millis(20);
 
+/// The command begins with this share of the time, and the first decisions come after a quarter of the interval: others are
+/// not swamped before they have been seen, and on an idle disk it runs freely after one interval.
+pub const FIRST_SHARE: f64 = 0.1;
+const FIRST_DECISIONS: u32 = 4;
+
 /// With counters that need looks these come more often, at uneven times of this mean.
 const LOOK_NS: u64 = 5_000_000;
 
@@ -46,6 +51,7 @@ pub struct Session {
     noted: Instant,
     told: Instant,
     next: Instant,
+    decided: u32,
     random: u64,
 }
 
@@ -78,6 +84,7 @@ impl Session {
             noted: now,
             told: now,
             next: now,
+            decided: 0,
             random: std::process::id().into(),
         })
     }
@@ -111,7 +118,8 @@ impl Session {
 
     fn watch(&mut self) -> Result<ExitStatus> {
         self.note();
-        self.next = Instant::now() + self.interval;
+        self.apply(self.controller.duty().share);
+        self.next = Instant::now() + self.pace();
         loop {
             if let Some(status) = self.started.child.try_wait()? {
                 return Ok(status);
@@ -129,7 +137,8 @@ impl Session {
             }
             if Instant::now() >= self.next {
                 self.step()?;
-                self.next = (self.next + self.interval).max(Instant::now() + self.interval / 2);
+                let pace = self.pace();
+                self.next = (self.next + pace).max(Instant::now() + pace / 2);
             }
             if self.noted.elapsed() >= NOTE {
                 self.note();
@@ -230,10 +239,8 @@ impl Session {
             foreground_p99_ns: p99,
         };
         let duty = self.controller.decide(&observed);
-        self.started.duty.set(duty.share);
-        if let Some(trickle) = &self.started.trickle {
-            trickle.set_share((duty.share < 1.0).then_some(duty.share));
-        }
+        self.decided = self.decided.saturating_add(1);
+        self.apply(duty.share);
         let share = if before < 1.0 { &mut self.holding } else { &mut self.free };
         add(share, busy_percent, foreground_percent);
         if let Some(window) = seen {
@@ -252,6 +259,18 @@ impl Session {
         };
         self.tell(&step);
         Ok(())
+    }
+
+    fn apply(&self, share: f64) {
+        self.started.duty.set(share);
+        if let Some(trickle) = &self.started.trickle {
+            trickle.set_share((share < 1.0).then_some(share));
+        }
+    }
+
+    /// Time until the next decision.
+    fn pace(&self) -> Duration {
+        if self.decided < FIRST_DECISIONS { self.interval / FIRST_DECISIONS } else { self.interval }
     }
 
     fn tell(&mut self, step: &Step) {
