@@ -10,6 +10,7 @@ mod replay;
 mod rows;
 mod run;
 mod scan;
+mod signals;
 mod style;
 mod words;
 

@@ -28,6 +28,17 @@ pub fn die_of_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// Whether a signal is ignored, as `nohup` does before it starts a program.
+pub fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action `sigaction` only fills the old one, which is valid for that; all zeros is an action too.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Allows as many open files as the administrator does, so that the counters of many devices can stay open.
 pub fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -44,5 +55,6 @@ mod tests {
     fn the_test_runner_has_a_stdout() {
         assert!(!super::stdout_was_closed());
         super::raise_file_limit();
+        assert!(super::is_ignored(libc::SIGPIPE) && !super::is_ignored(libc::SIGTERM), "as Rust programs start");
     }
 }

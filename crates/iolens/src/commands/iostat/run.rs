@@ -4,6 +4,7 @@ use super::exact::{self, Exact, POLL, Watch};
 use super::list::DeviceList;
 use super::reader::{Reader, Selection};
 use super::rows::{Filter, Names, mapper_error, rows, sum_groups};
+use super::signals::Signals;
 use super::style::style;
 use super::words::Setup;
 use super::{Failure, output, reason, records};
@@ -17,8 +18,6 @@ use iolens_observe::counters::{
 };
 use rustix::io::Errno;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a sample left behind.
 #[derive(Debug)]
@@ -66,7 +65,7 @@ pub struct Run {
     fractional: bool,
     skips_first: bool,
     pace: Option<Pace>,
-    stop: Arc<AtomicBool>,
+    signals: Signals,
     instants: [Instant; 2],
     out: Vec<u8>,
     /// What comes before the next report, or what of it comes before the end.
@@ -118,7 +117,7 @@ impl Run {
             fractional,
             skips_first: options.omit_first && setup.interval.is_some(),
             pace: None,
-            stop: Arc::new(AtomicBool::new(false)),
+            signals: Signals::default(),
             instants: [Instant::default(); 2],
             out: Vec::new(),
             pending: Pending::Nothing,
@@ -130,10 +129,7 @@ impl Run {
         match setup.interval {
             Some(interval) if !run.root.is_recorded() => {
                 process::raise_file_limit();
-                for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-                    // Without a handler the signal ends the program at once; nothing else depends on it.
-                    let _ = signal_hook::flag::register(signal, Arc::clone(&run.stop));
-                }
+                run.signals = Signals::catch();
                 run.watch = exact::watch(&run.options, false, true);
                 run.pace = Some(Pace::new(interval));
             }
@@ -213,6 +209,7 @@ impl Run {
             if !self.wait() {
                 self.end();
                 output::write(&self.out);
+                self.signals.die_if_meant();
                 return Ok(());
             }
             let comma = self.options.format == Format::Json && !skip;
@@ -363,7 +360,11 @@ impl Run {
             return true;
         }
         let Some(pace) = &mut self.pace else { return false };
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.signals.end() {
+            if self.signals.take_alarm() {
+                *pace = Pace::new(pace.period());
+                return true;
+            }
             if let Some(watch) = &mut self.watch
                 && pace.next_ns() - monotonic_ns() > 2 * POLL.as_nanos() as i64
             {
@@ -372,7 +373,7 @@ impl Run {
                 continue;
             }
             if let Wake::Due { .. } = pace.wait() {
-                return !self.stop.load(Ordering::Relaxed);
+                return !self.signals.end();
             }
         }
         false
