@@ -6,6 +6,7 @@ mod output;
 mod pattern;
 mod reader;
 mod records;
+mod repaint;
 mod replay;
 mod rows;
 mod run;

@@ -3,7 +3,8 @@
 use super::exact::{self, Exact, POLL, Watch};
 use super::list::DeviceList;
 use super::reader::{Reader, Selection};
-use super::rows::{Filter, Names, mapper_error, rows, sum_groups};
+use super::repaint::Repaint;
+use super::rows::{Filter, Names, in_order, mapper_error, rows, shown, sum_groups};
 use super::signals::Signals;
 use super::style::style;
 use super::words::Setup;
@@ -68,6 +69,9 @@ pub struct Run {
     signals: Signals,
     instants: [Instant; 2],
     out: Vec<u8>,
+    /// The last report, if the next may be painted over it, and whether that has been done.
+    repaint: Option<Repaint>,
+    painted: bool,
     /// What comes before the next report, or what of it comes before the end.
     pending: Pending,
 }
@@ -120,6 +124,8 @@ impl Run {
             signals: Signals::default(),
             instants: [Instant::default(); 2],
             out: Vec::new(),
+            repaint: None,
+            painted: false,
             pending: Pending::Nothing,
             locale,
             root,
@@ -130,6 +136,7 @@ impl Run {
             Some(interval) if !run.root.is_recorded() => {
                 process::raise_file_limit();
                 run.signals = Signals::catch();
+                process::let_go_of_code();
                 run.watch = exact::watch(&run.options, false, true);
                 run.pace = Some(Pace::new(interval));
             }
@@ -198,6 +205,7 @@ impl Run {
             }
             let last = self.count == Some(0);
             if last {
+                self.take_painted();
                 self.end();
             }
             if !skip {
@@ -221,14 +229,8 @@ impl Run {
 
     /// Reads one sample into `slot`.
     fn sample(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
-        let uptime = self.system.uptime_cs();
-        let mut uptime_cs = match uptime {
-            Ok(Some(cs)) => cs,
-            _ => {
-                let message = format!("Cannot read {}", self.root.path("/proc/uptime").display());
-                return Err(Failure { code: 2, message });
-            }
-        };
+        let own_clock = self.system.has_own_clock();
+        let mut uptime_cs = if own_clock { 0 } else { self.uptime_cs()? };
         // It is dear to print for the kernel: a live run that shows no processors looks at it only once.
         let cpu = if self.cpu || sample == 0 || self.root.is_recorded() {
             self.system.cpu().map_err(|e| Failure {
@@ -243,7 +245,12 @@ impl Run {
             uptime_cs = cs;
         }
         self.instants[slot] = Instant { uptime_cs, monotonic_ns: monotonic_ns(), cpu };
-        if self.devices {
+        let scan = &mut self.reader.kernel_scan;
+        self.painted = self.repaint.as_mut().is_some_and(|r| r.sample(scan, &mut self.list, slot, sample));
+        if !self.painted {
+            self.repaint = None;
+        }
+        if self.devices && !self.painted {
             self.reader.read(&mut self.list, &self.selection, slot, sample);
             sum_groups(&mut self.list, slot, sample, self.filter.unfiltered);
         }
@@ -252,6 +259,16 @@ impl Run {
             self.exact = watch.close(at_ns, pace.period(), &self.list, slot);
         }
         Ok(())
+    }
+
+    fn uptime_cs(&mut self) -> Result<u64, Failure> {
+        match self.system.uptime_cs() {
+            Ok(Some(cs)) => Ok(cs),
+            _ => {
+                let message = format!("Cannot read {}", self.root.path("/proc/uptime").display());
+                Err(Failure { code: 2, message })
+            }
+        }
     }
 
     /// Hundredths of a second since the previous sample (since boot, for the first): whole ones of the kernel's uptime,
@@ -266,9 +283,14 @@ impl Run {
 
     fn report(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
         let before = self.out.len();
-        self.separate();
+        let repeats = before == 0 && self.pending == Pending::Line && self.may_repaint();
         let itv = self.interval_cs(slot, sample);
         let cpu = self.cpu.then(|| cpu_percent(&self.instants[1 - slot].cpu, &self.instants[slot].cpu));
+        if self.painted {
+            self.paint(slot, itv, cpu);
+            return Ok(());
+        }
+        self.separate();
         if matches!(self.options.format, Format::Ndjson | Format::Csv) {
             self.records(slot, sample, itv, cpu);
             return Ok(());
@@ -283,7 +305,12 @@ impl Run {
         let report = Report { stamp, cpu, rows };
         match self.options.format {
             Format::Json => json::report(&mut self.out, &self.style, &report),
-            _ => plain::report(&mut self.out, &self.style, &self.layout, &report),
+            _ => {
+                let places = plain::report(&mut self.out, &self.style, &self.layout, &report);
+                if repeats {
+                    self.keep(places, slot);
+                }
+            }
         }
         if let Some(e) = error {
             if self.options.format == Format::Json {
@@ -295,6 +322,44 @@ impl Run {
             return Err(Failure { code: 4, message: mapper_error(e) });
         }
         Ok(())
+    }
+
+    /// Whether reports have one shape as long as the devices stay the same, and only `/proc/diskstats` is read for them.
+    fn may_repaint(&self) -> bool {
+        let Selection { everything, all, patterns, alternate, .. } = &self.selection;
+        let scanned = self.devices && *all && !everything && patterns.is_empty() && alternate.is_none();
+        let plain = self.options.format == Format::Plain && self.layout.has_one_table();
+        scanned && plain && self.names.are_own() && !self.filter.omit_idle && self.watch.is_none()
+    }
+
+    /// Keeps the report that was just written, for the next to be painted over it.
+    fn keep(&mut self, places: plain::Places, slot: usize) {
+        let visible: Vec<bool> = in_order(&self.list).map(|placed| shown(&placed, slot, self.filter)).collect();
+        let mut nth = visible.into_iter();
+        self.repaint = Repaint::of(self.out.clone(), places, &self.list, &self.reader.kernel_scan, |_| {
+            nth.next().unwrap_or(false)
+        });
+    }
+
+    fn paint(&mut self, slot: usize, itv: f64, cpu: Option<iolens_core::analysis::rates::iostat::CpuPercent>) {
+        self.pending = Pending::Nothing;
+        let stamp = self.stamp();
+        let Some(repaint) = &mut self.repaint else { return };
+        if let Some(stamp) = stamp {
+            repaint.stamp(&stamp);
+        }
+        if let Some(cpu) = cpu {
+            repaint.processors(&self.style, &cpu);
+        }
+        repaint.rows(&self.style, &self.layout, &self.list, slot, itv);
+    }
+
+    /// What was painted goes on like what was written.
+    fn take_painted(&mut self) {
+        if let Some(repaint) = self.repaint.take().filter(|_| self.painted) {
+            self.out.extend_from_slice(repaint.text());
+        }
+        self.painted = false;
     }
 
     fn records(
@@ -344,7 +409,10 @@ impl Run {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        let written = output::try_write(&self.out);
+        let written = match &self.repaint {
+            Some(repaint) if self.painted => output::try_write(repaint.text()),
+            _ => output::try_write(&self.out),
+        };
         self.out.clear();
         written.map_err(|e: Errno| Failure { code: 6, message: format!("stdout: {}", reason(e)) })
     }
@@ -400,3 +468,7 @@ impl Run {
         output::write(&self.out);
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;
