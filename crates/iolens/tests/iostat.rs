@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::symlink;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -307,7 +308,10 @@ fn a_signal_closes_the_document() {
         eprintln!("SKIP: no /proc/diskstats here");
         return;
     }
-    for signal in ["-INT", "-TERM", "-HUP"] {
+    // Those that the reference ends its document for end the program with 0, of the others it dies when that is done.
+    let of_ours = [("-INT", None), ("-TERM", None)];
+    let deaths = [("-HUP", 1), ("-QUIT", 3), ("-PIPE", 13), ("-USR1", 10), ("-USR2", 12), ("-XCPU", 24)];
+    for (signal, death) in of_ours.into_iter().chain(deaths.map(|(name, n)| (name, Some(n)))) {
         let child = Command::new(env!("CARGO_BIN_EXE_iolens"))
             .args(["iostat", "-o", "JSON", "-y", "60"])
             .stdout(std::process::Stdio::piped())
@@ -317,9 +321,48 @@ fn a_signal_closes_the_document() {
         wait_until_asleep(child.id());
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
         let out = child.wait_with_output().unwrap();
-        assert_eq!(out.status.code(), Some(0), "{signal}");
+        let code = death.is_none().then_some(0);
+        assert_eq!((out.status.code(), out.status.signal()), (code, death), "{signal}");
         serde_json::from_slice::<serde_json::Value>(&out.stdout).unwrap();
     }
+}
+
+#[test]
+fn what_the_caller_ignores_ends_nothing_and_an_alarm_brings_a_report() {
+    if !Path::new("/proc/diskstats").exists() {
+        eprintln!("SKIP: no /proc/diskstats here");
+        return;
+    }
+    let line = format!("trap '' HUP; exec {} iostat -o JSON -y 60", env!("CARGO_BIN_EXE_iolens"));
+    let child = Command::new("sh").args(["-c", &line]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let kill = |signal: &str| {
+        wait_until_asleep(child.id());
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    };
+    kill("-HUP");
+    let before = switches(child.id());
+    kill("-ALRM");
+    while switches(child.id()) == before {
+        std::thread::yield_now();
+    }
+    kill("-INT");
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    let document: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(document["sysstat"]["hosts"][0]["statistics"].as_array().map(Vec::len), Some(1), "{document}");
+}
+
+/// How often a process has gone to sleep.
+fn switches(pid: u32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find(|l| l.starts_with("voluntary_ctxt_switches")).map(str::to_owned)
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_program_without_a_word() {
+    let line = format!("{} iostat -c 1ms | head -c 1", env!("CARGO_BIN_EXE_iolens"));
+    let out = Command::new("bash").args(["-c", &format!("{line}; echo ${{PIPESTATUS[0]}} >&2")]).output().unwrap();
+    assert_eq!((text(&out.stdout).as_str(), text(&out.stderr).as_str()), ("L", "141\n"));
 }
 
 /// Until a process sleeps in `clock_nanosleep`.

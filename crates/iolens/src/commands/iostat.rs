@@ -6,10 +6,12 @@ mod output;
 mod pattern;
 mod reader;
 mod records;
+mod repaint;
 mod replay;
 mod rows;
 mod run;
 mod scan;
+mod signals;
 mod style;
 mod words;
 

@@ -39,7 +39,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     eprintln!("iolens: source: {}", feed.source());
     let shown: Vec<Device> =
         topology.devices().iter().filter(|d| devices.as_ref().is_none_or(|ids| ids.contains(&d.id))).cloned().collect();
-    let mut screen = Screen::new(plan, shown)?;
+    let mut screen = Screen::new(plan, shown, feed.source())?;
     screen.layers.say();
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
     match feed.source() {
@@ -66,9 +66,10 @@ struct Screen {
 }
 
 impl Screen {
-    fn new(plan: &LivePlan, devices: Vec<Device>) -> Result<Screen> {
+    fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<Screen> {
         let by = group_by(plan.rows.by);
         let writer = ZoomWriter::new(format(plan.rows.format), by, plan.rows.extended, plan.rows.step);
+        let writer = if source == Source::Counters { writer.sampled() } else { writer };
         let mut out = std::io::stdout().lock();
         out.write_all(writer.begin().as_bytes())?;
         out.flush()?;

@@ -32,13 +32,21 @@ pub struct ZoomWriter {
     lossy: u64,
     /// Length of the slot that the window's end cuts short.
     cut_ns: Option<i64>,
+    /// Slots end where samples were taken, not on the steps.
+    sampled: bool,
 }
 
 impl ZoomWriter {
     /// For rows of `step_ns`, grouped `by`.
     pub fn new(format: Format, by: GroupBy, extended: bool, step_ns: i64) -> ZoomWriter {
         let time_decimals = (0..9).find(|d| step_ns % 10_i64.pow(9 - d) == 0).unwrap_or(9) as usize;
-        ZoomWriter { format, by, extended, step_ns, time_decimals, rows: 0, lossy: 0, cut_ns: None }
+        ZoomWriter { format, by, extended, step_ns, time_decimals, rows: 0, lossy: 0, cut_ns: None, sampled: false }
+    }
+
+    /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of
+    /// them is cut short.
+    pub fn sampled(self) -> ZoomWriter {
+        ZoomWriter { time_decimals: (self.time_decimals + 2).min(9), sampled: true, ..self }
     }
 
     /// The name of the column that says whose row it is, if there is one.
@@ -129,7 +137,7 @@ impl ZoomWriter {
     }
 
     fn is_cut(&self, row: &Row) -> bool {
-        row.to_ns - row.from_ns < self.step_ns
+        !self.sampled && row.to_ns - row.from_ns < self.step_ns
     }
 
     fn table_row(&self, row: &Row, group: &str) -> String {
@@ -182,7 +190,7 @@ impl ZoomWriter {
             out.insert(f.name.to_owned(), value);
         }
         out.insert("lossy".to_owned(), json!(row.lossy));
-        if self.is_cut(row) {
+        if self.sampled || self.is_cut(row) {
             out.insert("slot_s".to_owned(), json!((row.to_ns - row.from_ns) as f64 / 1e9));
         }
         format!("{}\n{}", if self.rows == 1 { "" } else { "," }, serde_json::Value::Object(out))
@@ -290,6 +298,19 @@ mod tests {
         let json = written(ZoomWriter::new(Format::Json, GroupBy::All, false, 100_000_000), &[row(), cut]);
         let doc: serde_json::Value = serde_json::from_str(&json).expect("valid JSON");
         assert_eq!((&doc[0]["slot_s"], &doc[1]["slot_s"]), (&json!(null), &json!(0.037)));
+    }
+
+    #[test]
+    fn rows_between_samples_say_when_these_were() {
+        let at = |from_ns, to_ns| Row { from_ns, to_ns, ..row() };
+        let rows = [at(6_000_123, 7_104_321), at(7_104_321, 8_000_456)];
+        let writer = |format| ZoomWriter::new(format, GroupBy::All, false, 1_000_000).sampled();
+        let text = written(writer(Format::Table), &rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[1].starts_with(" 0.00710 ") && lines[2].starts_with(" 0.00800 "), "{text}");
+        assert!(!text.contains('~'), "{text}");
+        let doc: serde_json::Value = serde_json::from_str(&written(writer(Format::Json), &rows)).expect("valid JSON");
+        assert_eq!((&doc[0]["slot_s"], &doc[1]["slot_s"]), (&json!(0.001104198), &json!(0.000896135)));
     }
 
     #[test]

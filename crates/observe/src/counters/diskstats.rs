@@ -41,6 +41,7 @@ pub struct DiskstatsReader {
     lines: Vec<std::ops::Range<usize>>,
     rows: Vec<DiskRow>,
     disks: Vec<Vec<u8>>,
+    changed: Vec<usize>,
     generation: u64,
 }
 
@@ -66,6 +67,7 @@ impl DiskstatsReader {
             lines: Vec::new(),
             rows: Vec::new(),
             disks: Vec::new(),
+            changed: Vec::new(),
             generation: 0,
         }
     }
@@ -87,16 +89,22 @@ impl DiskstatsReader {
         let text = &self.buffer[..length];
         let (mut n, mut at) = (0, 0);
         let mut changed = false;
+        self.changed.clear();
         while at < length {
-            let end = text[at..].iter().position(|b| *b == b'\n').map_or(length, |i| at + i);
-            let line = at..end;
-            at = end + 1;
             // The line of an idle device is the one it had before.
-            if n < self.rows.len() && self.previous.get(self.lines[n].clone()) == Some(&text[line.clone()]) {
-                self.lines[n] = line;
+            if let Some(line) = self.lines.get_mut(n)
+                && let Some(before) = self.previous.get(line.clone())
+                && text[at..].starts_with(before)
+                && text.get(at + before.len()).is_none_or(|b| *b == b'\n')
+            {
+                *line = at..at + before.len();
+                at = line.end + 1;
                 n += 1;
                 continue;
             }
+            let end = text[at..].iter().position(|b| *b == b'\n').map_or(length, |i| at + i);
+            let line = at..end;
+            at = end + 1;
             let Some(p) = parse_diskstats_line(&text[line.clone()]) else { continue };
             let dev = DevId::new(p.major, p.minor);
             match self.rows.get_mut(n).filter(|r| r.dev == dev && same_name(&r.name, p.name)) {
@@ -116,6 +124,7 @@ impl DiskstatsReader {
                     self.lines.push(line);
                 }
             }
+            self.changed.push(n);
             n += 1;
         }
         if n < self.rows.len() {
@@ -154,6 +163,12 @@ impl DiskstatsReader {
     /// What the last read found.
     pub fn rows(&self) -> &[DiskRow] {
         &self.rows
+    }
+
+    /// Which rows the last read found changed, in their order, if their set and order did not change
+    /// ([`DiskstatsReader::generation`]).
+    pub fn changed(&self) -> &[usize] {
+        &self.changed
     }
 
     /// Grows by one whenever the set or the order of rows has changed.

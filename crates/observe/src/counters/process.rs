@@ -28,6 +28,45 @@ pub fn die_of_broken_pipes() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// Gives back the code that only the start needed, of the program and its libraries: the kernel maps sixteen pages around
+/// each one that is touched, and they stay the process's until somebody wants the memory. What is still needed comes back
+/// from the page cache by itself.
+pub fn let_go_of_code() {
+    // SAFETY: `code_of` is called for each loaded object, one after the other, while none can be unloaded.
+    unsafe { libc::dl_iterate_phdr(Some(code_of), std::ptr::null_mut()) };
+}
+
+/// Lets go of one object's pages of code.
+unsafe extern "C" fn code_of(info: *mut libc::dl_phdr_info, _: libc::size_t, _: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: `dl_iterate_phdr` passes a valid description of an object, whose headers it counts.
+    let (object, headers) = unsafe {
+        let object = &*info;
+        (object, std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)))
+    };
+    let code =
+        headers.iter().filter(|h| h.p_type == libc::PT_LOAD && h.p_flags & (libc::PF_X | libc::PF_W) == libc::PF_X);
+    for segment in code {
+        let page = rustix::param::page_size();
+        let start = (object.dlpi_addr + segment.p_vaddr) as usize;
+        let (from, end) = (start / page * page, start + segment.p_memsz as usize);
+        // SAFETY: code that cannot be written is the same as in its file, from which the kernel maps it again when it is
+        // run. The vDSO's, which is no file's, is put back by the kernel too. Where this is refused, nothing has changed.
+        unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_DONTNEED) };
+    }
+    0
+}
+
+/// Whether a signal is ignored, as `nohup` does before it starts a program.
+pub fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action `sigaction` only fills the old one, which is valid for that; all zeros is an action too.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Allows as many open files as the administrator does, so that the counters of many devices can stay open.
 pub fn raise_file_limit() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -44,5 +83,7 @@ mod tests {
     fn the_test_runner_has_a_stdout() {
         assert!(!super::stdout_was_closed());
         super::raise_file_limit();
+        super::let_go_of_code();
+        assert!(super::is_ignored(libc::SIGPIPE) && !super::is_ignored(libc::SIGTERM), "as Rust programs start");
     }
 }

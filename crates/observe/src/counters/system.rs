@@ -138,6 +138,11 @@ impl SystemFiles {
         Ok(uptime)
     }
 
+    /// Whether [`SystemFiles::clock_cs`] tells the uptime.
+    pub fn has_own_clock(&self) -> bool {
+        self.own_clock
+    }
+
     /// Uptime in hundredths of a second by the clock; `None` until [`SystemFiles::uptime_cs`] has found that it may be used.
     pub fn clock_cs(&self) -> Option<u64> {
         let cs = || {

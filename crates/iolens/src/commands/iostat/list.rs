@@ -35,8 +35,8 @@ pub struct Entry {
     pub slots: [DiskCounters; 2],
     /// Which sample each slot is from.
     pub sampled: [Option<u64>; 2],
-    /// Its `stat` files, opened when needed: the kernel's and the alternate directory's.
-    pub files: [Option<StatFile>; 2],
+    /// Its `stat` files, opened when needed: the kernel's and the alternate directory's. In most runs no entry has any.
+    pub files: Option<Box<[Option<StatFile>; 2]>>,
 }
 
 impl Entry {
@@ -91,7 +91,7 @@ impl DeviceList {
 
     /// Forgets open files: the next sample lies elsewhere.
     pub fn close_files(&mut self) {
-        self.entries.iter_mut().for_each(|e| e.files = [None, None]);
+        self.entries.iter_mut().for_each(|e| e.files = None);
     }
 
     /// The position of a name, which now exists; it enters the list if it was not there. `probe` tells whether a new name
@@ -127,7 +127,7 @@ impl DeviceList {
                     exists: true,
                     slots: Default::default(),
                     sampled: [None; 2],
-                    files: [None, None],
+                    files: None,
                 };
                 self.entries.insert(at, entry);
                 at

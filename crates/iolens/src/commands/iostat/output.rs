@@ -27,8 +27,13 @@ pub fn write_error(bytes: &[u8]) {
 
 fn all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        let n = rustix::io::retry_on_intr(|| rustix::io::write(fd, bytes))?;
-        bytes = &bytes[n..];
+        match rustix::io::retry_on_intr(|| rustix::io::write(fd, bytes)) {
+            Ok(n) => bytes = &bytes[n..],
+            // A handler for what `kill` sends has outlived the reader: die of it, as without one.
+            Err(Errno::PIPE) => signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGPIPE)
+                .map_err(|_| Errno::PIPE)?,
+            Err(e) => return Err(e),
+        }
     }
     Ok(())
 }

@@ -43,7 +43,8 @@ pub struct Reader {
     /// Where counters are: the kernel's files, the alternate directory's, or both in this order.
     places: Vec<Place>,
     numbers: Option<Vec<Numbered>>,
-    kernel_scan: KernelScan,
+    /// All disks of the running kernel.
+    pub kernel_scan: KernelScan,
     named: Option<DiskstatsReader>,
     buffer: Vec<u8>,
 }
@@ -204,7 +205,7 @@ impl Reader {
 
     /// The counters of a listed entry, from the first place that has them.
     fn stat_of(&mut self, entry: &mut super::list::Entry, partition: bool) -> Option<DiskCounters> {
-        for (place, file) in self.places.iter().zip(&mut entry.files) {
+        for (place, file) in self.places.iter().zip(entry.files.get_or_insert_default().iter_mut()) {
             let dir = if partition {
                 let (major, minor) = entry.number?;
                 place.dev_block.join(format!("{major}:{minor}"))

@@ -4,7 +4,7 @@ use super::exact::{Exact, is_disk};
 use super::list::{DeviceList, Entry, Kind};
 use crate::present::iostat::Row;
 use iolens_core::analysis::exact::DeviceExact;
-use iolens_core::analysis::rates::iostat::{add_to_group, idle, restarted, unused, values};
+use iolens_core::analysis::rates::iostat::{Values, add_to_group, idle, restarted, unused, values};
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{MAPPER_DIR, PersistentNames, Root, device_mapper_major, mapper_name};
 use rustix::io::Errno;
@@ -42,11 +42,7 @@ impl Names {
     /// # Errors
     /// `/dev/mapper` cannot be listed.
     fn of<'a>(&mut self, root: &Root, entry: &'a Entry) -> Result<Cow<'a, [u8]>, Errno> {
-        let own = || match entry.name.contains(&b'!') {
-            true => Cow::Owned(slashes(entry.name.clone())),
-            false => Cow::Borrowed(entry.name.as_slice()),
-        };
-        let Some((major, minor)) = entry.number else { return Ok(own()) };
+        let Some((major, minor)) = entry.number else { return Ok(own_name(entry)) };
         if let Some(name) = self.persistent.as_ref().and_then(|p| p.name_of(root, major, minor)) {
             return Ok(Cow::Owned(slashes(name)));
         }
@@ -58,7 +54,19 @@ impl Names {
                 return Ok(Cow::Owned(slashes(name)));
             }
         }
-        Ok(own())
+        Ok(own_name(entry))
+    }
+
+    /// Whether names are the kernel's own.
+    pub fn are_own(&self) -> bool {
+        !self.mapper && self.persistent.is_none()
+    }
+}
+
+fn own_name(entry: &Entry) -> Cow<'_, [u8]> {
+    match entry.name.contains(&b'!') {
+        true => Cow::Owned(slashes(entry.name.clone())),
+        false => Cow::Borrowed(entry.name.as_slice()),
     }
 }
 
@@ -129,7 +137,7 @@ pub fn rows<'a>(
     root: &Root,
     exact: &Exact,
 ) -> (Vec<Row<'a>>, Option<Errno>) {
-    let mut rows = Vec::new();
+    let mut rows = Vec::with_capacity(list.entries().len());
     let mut sums = Sums::new(exact);
     for placed in in_order(list) {
         let exact = sums.of(&placed);
@@ -141,14 +149,23 @@ pub fn rows<'a>(
             Ok(name) => name,
             Err(e) => return (rows, Some(e)),
         };
-        let (now, mut before) = (&entry.slots[slot], &entry.slots[1 - slot]);
-        let nothing = DiskCounters::default();
-        if restarted(before, now) {
-            before = &nothing;
-        }
-        rows.push(Row { name, values: values(before, now, interval_cs), members, exact });
+        let exact = exact.map(Box::new);
+        rows.push(Row { name, values: statistics(entry, slot, interval_cs), members, exact });
     }
     (rows, None)
+}
+
+/// A device's row on its own.
+pub fn row_of(entry: &Entry, slot: usize, interval_cs: f64) -> Row<'_> {
+    Row { name: own_name(entry), values: statistics(entry, slot, interval_cs), members: 1, exact: None }
+}
+
+fn statistics(entry: &Entry, slot: usize, interval_cs: f64) -> Values {
+    let (now, before) = (&entry.slots[slot], &entry.slots[1 - slot]);
+    if restarted(before, now) {
+        return values(&DiskCounters::default(), now, interval_cs);
+    }
+    values(before, now, interval_cs)
 }
 
 /// Single I/Os of the rows, in the order of [`in_order`]: a group's are its members', if all of them are known.

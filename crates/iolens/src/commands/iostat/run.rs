@@ -3,7 +3,9 @@
 use super::exact::{self, Exact, POLL, Watch};
 use super::list::DeviceList;
 use super::reader::{Reader, Selection};
-use super::rows::{Filter, Names, mapper_error, rows, sum_groups};
+use super::repaint::Repaint;
+use super::rows::{Filter, Names, in_order, mapper_error, rows, shown, sum_groups};
+use super::signals::Signals;
 use super::style::style;
 use super::words::Setup;
 use super::{Failure, output, reason, records};
@@ -17,8 +19,6 @@ use iolens_observe::counters::{
 };
 use rustix::io::Errno;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a sample left behind.
 #[derive(Debug)]
@@ -66,9 +66,12 @@ pub struct Run {
     fractional: bool,
     skips_first: bool,
     pace: Option<Pace>,
-    stop: Arc<AtomicBool>,
+    signals: Signals,
     instants: [Instant; 2],
     out: Vec<u8>,
+    /// The last report, if the next may be painted over it, and whether that has been done.
+    repaint: Option<Repaint>,
+    painted: bool,
     /// What comes before the next report, or what of it comes before the end.
     pending: Pending,
 }
@@ -118,9 +121,11 @@ impl Run {
             fractional,
             skips_first: options.omit_first && setup.interval.is_some(),
             pace: None,
-            stop: Arc::new(AtomicBool::new(false)),
+            signals: Signals::default(),
             instants: [Instant::default(); 2],
             out: Vec::new(),
+            repaint: None,
+            painted: false,
             pending: Pending::Nothing,
             locale,
             root,
@@ -130,10 +135,8 @@ impl Run {
         match setup.interval {
             Some(interval) if !run.root.is_recorded() => {
                 process::raise_file_limit();
-                for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-                    // Without a handler the signal ends the program at once; nothing else depends on it.
-                    let _ = signal_hook::flag::register(signal, Arc::clone(&run.stop));
-                }
+                run.signals = Signals::catch();
+                process::let_go_of_code();
                 run.watch = exact::watch(&run.options, false, true);
                 run.pace = Some(Pace::new(interval));
             }
@@ -202,6 +205,7 @@ impl Run {
             }
             let last = self.count == Some(0);
             if last {
+                self.take_painted();
                 self.end();
             }
             if !skip {
@@ -213,6 +217,7 @@ impl Run {
             if !self.wait() {
                 self.end();
                 output::write(&self.out);
+                self.signals.die_if_meant();
                 return Ok(());
             }
             let comma = self.options.format == Format::Json && !skip;
@@ -224,14 +229,8 @@ impl Run {
 
     /// Reads one sample into `slot`.
     fn sample(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
-        let uptime = self.system.uptime_cs();
-        let mut uptime_cs = match uptime {
-            Ok(Some(cs)) => cs,
-            _ => {
-                let message = format!("Cannot read {}", self.root.path("/proc/uptime").display());
-                return Err(Failure { code: 2, message });
-            }
-        };
+        let own_clock = self.system.has_own_clock();
+        let mut uptime_cs = if own_clock { 0 } else { self.uptime_cs()? };
         // It is dear to print for the kernel: a live run that shows no processors looks at it only once.
         let cpu = if self.cpu || sample == 0 || self.root.is_recorded() {
             self.system.cpu().map_err(|e| Failure {
@@ -246,7 +245,12 @@ impl Run {
             uptime_cs = cs;
         }
         self.instants[slot] = Instant { uptime_cs, monotonic_ns: monotonic_ns(), cpu };
-        if self.devices {
+        let scan = &mut self.reader.kernel_scan;
+        self.painted = self.repaint.as_mut().is_some_and(|r| r.sample(scan, &mut self.list, slot, sample));
+        if !self.painted {
+            self.repaint = None;
+        }
+        if self.devices && !self.painted {
             self.reader.read(&mut self.list, &self.selection, slot, sample);
             sum_groups(&mut self.list, slot, sample, self.filter.unfiltered);
         }
@@ -255,6 +259,16 @@ impl Run {
             self.exact = watch.close(at_ns, pace.period(), &self.list, slot);
         }
         Ok(())
+    }
+
+    fn uptime_cs(&mut self) -> Result<u64, Failure> {
+        match self.system.uptime_cs() {
+            Ok(Some(cs)) => Ok(cs),
+            _ => {
+                let message = format!("Cannot read {}", self.root.path("/proc/uptime").display());
+                Err(Failure { code: 2, message })
+            }
+        }
     }
 
     /// Hundredths of a second since the previous sample (since boot, for the first): whole ones of the kernel's uptime,
@@ -269,9 +283,14 @@ impl Run {
 
     fn report(&mut self, slot: usize, sample: u64) -> Result<(), Failure> {
         let before = self.out.len();
-        self.separate();
+        let repeats = before == 0 && self.pending == Pending::Line && self.may_repaint();
         let itv = self.interval_cs(slot, sample);
         let cpu = self.cpu.then(|| cpu_percent(&self.instants[1 - slot].cpu, &self.instants[slot].cpu));
+        if self.painted {
+            self.paint(slot, itv, cpu);
+            return Ok(());
+        }
+        self.separate();
         if matches!(self.options.format, Format::Ndjson | Format::Csv) {
             self.records(slot, sample, itv, cpu);
             return Ok(());
@@ -286,7 +305,12 @@ impl Run {
         let report = Report { stamp, cpu, rows };
         match self.options.format {
             Format::Json => json::report(&mut self.out, &self.style, &report),
-            _ => plain::report(&mut self.out, &self.style, &self.layout, &report),
+            _ => {
+                let places = plain::report(&mut self.out, &self.style, &self.layout, &report);
+                if repeats {
+                    self.keep(places, slot);
+                }
+            }
         }
         if let Some(e) = error {
             if self.options.format == Format::Json {
@@ -298,6 +322,44 @@ impl Run {
             return Err(Failure { code: 4, message: mapper_error(e) });
         }
         Ok(())
+    }
+
+    /// Whether reports have one shape as long as the devices stay the same, and only `/proc/diskstats` is read for them.
+    fn may_repaint(&self) -> bool {
+        let Selection { everything, all, patterns, alternate, .. } = &self.selection;
+        let scanned = self.devices && *all && !everything && patterns.is_empty() && alternate.is_none();
+        let plain = self.options.format == Format::Plain && self.layout.has_one_table();
+        scanned && plain && self.names.are_own() && !self.filter.omit_idle && self.watch.is_none()
+    }
+
+    /// Keeps the report that was just written, for the next to be painted over it.
+    fn keep(&mut self, places: plain::Places, slot: usize) {
+        let visible: Vec<bool> = in_order(&self.list).map(|placed| shown(&placed, slot, self.filter)).collect();
+        let mut nth = visible.into_iter();
+        self.repaint = Repaint::of(self.out.clone(), places, &self.list, &self.reader.kernel_scan, |_| {
+            nth.next().unwrap_or(false)
+        });
+    }
+
+    fn paint(&mut self, slot: usize, itv: f64, cpu: Option<iolens_core::analysis::rates::iostat::CpuPercent>) {
+        self.pending = Pending::Nothing;
+        let stamp = self.stamp();
+        let Some(repaint) = &mut self.repaint else { return };
+        if let Some(stamp) = stamp {
+            repaint.stamp(&stamp);
+        }
+        if let Some(cpu) = cpu {
+            repaint.processors(&self.style, &cpu);
+        }
+        repaint.rows(&self.style, &self.layout, &self.list, slot, itv);
+    }
+
+    /// What was painted goes on like what was written.
+    fn take_painted(&mut self) {
+        if let Some(repaint) = self.repaint.take().filter(|_| self.painted) {
+            self.out.extend_from_slice(repaint.text());
+        }
+        self.painted = false;
     }
 
     fn records(
@@ -347,7 +409,10 @@ impl Run {
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        let written = output::try_write(&self.out);
+        let written = match &self.repaint {
+            Some(repaint) if self.painted => output::try_write(repaint.text()),
+            _ => output::try_write(&self.out),
+        };
         self.out.clear();
         written.map_err(|e: Errno| Failure { code: 6, message: format!("stdout: {}", reason(e)) })
     }
@@ -363,7 +428,11 @@ impl Run {
             return true;
         }
         let Some(pace) = &mut self.pace else { return false };
-        while !self.stop.load(Ordering::Relaxed) {
+        while !self.signals.end() {
+            if self.signals.take_alarm() {
+                *pace = Pace::new(pace.period());
+                return true;
+            }
             if let Some(watch) = &mut self.watch
                 && pace.next_ns() - monotonic_ns() > 2 * POLL.as_nanos() as i64
             {
@@ -372,7 +441,7 @@ impl Run {
                 continue;
             }
             if let Wake::Due { .. } = pace.wait() {
-                return !self.stop.load(Ordering::Relaxed);
+                return !self.signals.end();
             }
         }
         false
@@ -399,3 +468,7 @@ impl Run {
         output::write(&self.out);
     }
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -85,22 +85,45 @@ pub struct KernelScan {
     generation: Option<u64>,
     /// Rows of disks in `/sys/block`'s order; `None`: the two disagree.
     order: Option<Vec<usize>>,
+    /// In tests any file counts as the kernel's.
+    #[cfg(test)]
+    pub trusting: bool,
 }
 
 impl KernelScan {
     /// Prepares it, if `root` may be a running kernel and `allowed`.
     pub fn new(root: &Root, allowed: bool) -> KernelScan {
         let reader = || DiskstatsReader::at(root, &root.path("/proc/diskstats"));
-        KernelScan { reader: (allowed && !root.is_recorded()).then(reader), generation: None, order: None }
+        KernelScan { reader: (allowed && !root.is_recorded()).then(reader), ..KernelScan::default() }
+    }
+
+    fn is_kernels(&self) -> bool {
+        #[cfg(test)]
+        if self.trusting {
+            return true;
+        }
+        self.reader.as_ref().is_some_and(DiskstatsReader::is_kernels)
+    }
+
+    /// The reader and which of its rows are disks, if the last [`KernelScan::read`] could.
+    pub fn disks(&self) -> Option<(&DiskstatsReader, &[usize])> {
+        Some((self.reader.as_ref()?, self.order.as_ref()?))
+    }
+
+    /// Reads the file alone. `None`: it cannot be read, or names other devices than before.
+    pub fn refresh(&mut self) -> Option<&DiskstatsReader> {
+        let reader = self.reader.as_mut()?;
+        reader.read().ok()?;
+        (self.generation == Some(reader.generation())).then_some(reader)
     }
 
     /// Hands the counters of every disk to `take`, in `/sys/block`'s order. `false`: it cannot; read the directory.
     pub fn read(&mut self, mut take: impl FnMut(&[u8], DiskCounters)) -> bool {
-        let Some(reader) = &mut self.reader else { return false };
-        if reader.read().is_err() || !reader.is_kernels() {
+        let readable = self.reader.as_mut().is_some_and(|r| r.read().is_ok());
+        if !readable || !self.is_kernels() {
             self.reader = None;
-            return false;
         }
+        let Some(reader) = &self.reader else { return false };
         if self.generation != Some(reader.generation()) {
             self.generation = Some(reader.generation());
             self.order = order(reader);

@@ -56,7 +56,7 @@ pub const HIST_COLUMNS: [Column; 6] = [
 ];
 
 fn value(row: &Row<'_>, field: Field) -> Option<f64> {
-    row.exact.as_ref().and_then(field.1)
+    row.exact.as_deref().and_then(field.1)
 }
 
 /// The columns that a style asks for.

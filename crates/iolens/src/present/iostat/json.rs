@@ -84,7 +84,7 @@ fn devices(out: &mut Vec<u8>, style: &Style, rows: &[Row<'_>]) {
         }
         for (key, value) in &more {
             out.extend_from_slice(format!(", \"{key}\":").as_bytes());
-            let known = row.exact.as_ref().and_then(value);
+            let known = row.exact.as_deref().and_then(value);
             out.extend_from_slice(known.map_or_else(|| "null".to_owned(), exact::text).as_bytes());
         }
         out.push(b'}');

@@ -123,8 +123,8 @@ pub struct Row<'a> {
     pub values: Values,
     /// By how many members a group's busy share is divided; 1 for a device, 0 for a group without members.
     pub members: usize,
-    /// What single I/Os tell, if anything.
-    pub exact: Option<DeviceExact>,
+    /// What single I/Os tell, if anything; boxed, since most reports have none.
+    pub exact: Option<Box<DeviceExact>>,
 }
 
 /// One report.

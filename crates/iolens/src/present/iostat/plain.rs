@@ -5,6 +5,7 @@ use super::columns::{Alarm, BASIC, BASIC_SHORT, Cell, Column, EXTENDED, EXTENDED
 use super::number::{push_float, push_integer};
 use super::{Banner, Report, Row, Style, exact};
 use iolens_core::analysis::rates::iostat::CpuPercent;
+use std::ops::Range;
 
 /// Width of the name column.
 const NAME_WIDTH: usize = 13;
@@ -53,33 +54,72 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// Whether a row is one line, not one in each of several tables.
+    pub fn has_one_table(&self) -> bool {
+        self.tables.len() == 1
+    }
+}
+
 impl std::fmt::Debug for Layout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.tables.iter().map(|t| String::from_utf8_lossy(&t.heading))).finish()
     }
 }
 
+/// Where a report's parts lie in the text that it was appended to.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The time stamp with its line's end; empty if there is none.
+    pub stamp: Range<usize>,
+    /// The processors' part.
+    pub cpu: Range<usize>,
+    /// Each row, table after table.
+    pub rows: Vec<Range<usize>>,
+}
+
 /// One report, up to and with the empty line after its last table. `layout` is the style's.
-pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report<'_>) {
+pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report<'_>) -> Places {
+    let mut places = Places::default();
     if let Some(stamp) = &report.stamp {
-        out.extend_from_slice(stamp);
-        out.push(b'\n');
+        places.stamp = placed(out, |out| self::stamp(out, stamp));
     }
     if let Some(cpu) = &report.cpu {
-        processors(out, style, cpu);
+        places.cpu = placed(out, |out| processors(out, style, cpu));
     }
     if let Some(rows) = &report.rows {
+        places.rows.reserve_exact(rows.len() * layout.tables.len());
         for (i, table) in layout.tables.iter().enumerate() {
             if i > 0 {
                 out.push(b'\n');
             }
             out.extend_from_slice(&table.heading);
             for row in rows {
-                self::row(out, style, &table.columns, row);
+                places.rows.push(placed(out, |out| self::row(out, style, &table.columns, row)));
             }
         }
     }
     out.push(b'\n');
+    places
+}
+
+fn placed(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Range<usize> {
+    let from = out.len();
+    write(out);
+    from..out.len()
+}
+
+/// The line above a report that says when it was taken.
+pub fn stamp(out: &mut Vec<u8>, stamp: &[u8]) {
+    out.extend_from_slice(stamp);
+    out.push(b'\n');
+}
+
+/// A row of the only table.
+pub fn only_row(out: &mut Vec<u8>, style: &Style, layout: &Layout, row: &Row<'_>) {
+    if let [table] = &layout.tables[..] {
+        self::row(out, style, &table.columns, row);
+    }
 }
 
 fn heading(style: &Style, columns: &[Column]) -> Vec<u8> {
@@ -118,7 +158,8 @@ fn row(out: &mut Vec<u8>, style: &Style, columns: &[Column], row: &Row<'_>) {
     out.push(b'\n');
 }
 
-fn processors(out: &mut Vec<u8>, style: &Style, cpu: &CpuPercent) {
+/// The processors' part.
+pub fn processors(out: &mut Vec<u8>, style: &Style, cpu: &CpuPercent) {
     out.extend_from_slice(b"avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n       ");
     for v in [cpu.user, cpu.nice, cpu.system, cpu.iowait, cpu.steal] {
         percent(out, style, 7, Alarm::High, v);

@@ -1,0 +1,135 @@
+//! The next report painted over the last one: of most devices nothing has changed, so that neither their counters nor
+//! their rows need to be looked at, and the report is the text that lies there already but for a few lines.
+//!
+//! After a second of sleep nothing of the program is in the processor's caches any more: a report costs less for the
+//! instructions that it takes than for the memory that it touches.
+
+use super::list::{DeviceList, Kind};
+use super::rows::row_of;
+use super::scan::KernelScan;
+use crate::present::iostat::Style;
+use crate::present::iostat::plain::{self, Layout, Places};
+use iolens_core::analysis::rates::iostat::CpuPercent;
+use std::ops::Range;
+
+/// A disk's row in `/proc/diskstats`.
+#[derive(Debug, Clone, Copy)]
+struct Disk {
+    /// Which entry of the list it is.
+    entry: usize,
+    /// Which row of the report; `None`: it has never been used and is not shown.
+    row: Option<usize>,
+    /// Its counters changed between the last two samples, so that its row tells of more than nothing.
+    moved: bool,
+}
+
+/// A written report, and what belongs where in it.
+#[derive(Debug)]
+pub struct Repaint {
+    text: Vec<u8>,
+    places: Places,
+    /// By row of `/proc/diskstats`; `None` for partitions.
+    disks: Vec<Option<Disk>>,
+    /// Disks whose rows are to be painted.
+    stale: Vec<Disk>,
+    scratch: Vec<u8>,
+}
+
+impl Repaint {
+    /// From a report of `rows_of` the list's disks that was just written, and the sample in `slot` that it shows. `None`
+    /// unless the sample came from `scan` alone.
+    pub fn of(
+        text: Vec<u8>,
+        places: Places,
+        list: &DeviceList,
+        scan: &KernelScan,
+        mut shown: impl FnMut(usize) -> bool,
+    ) -> Option<Repaint> {
+        let (reader, order) = scan.disks()?;
+        let entries = list.entries();
+        let mut disks: Vec<Option<Disk>> = vec![None; reader.rows().len()];
+        let (mut row, mut known) = (0, 0);
+        for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.exists) {
+            let found = order.iter().find(|r| reader.rows()[**r].name == entry.name);
+            if entry.kind != Kind::Disk {
+                return None;
+            }
+            let visible = shown(at);
+            let moved = entry.slots[0] != entry.slots[1];
+            disks[*found?] = Some(Disk { entry: at, row: visible.then_some(row), moved });
+            row += usize::from(visible);
+            known += 1;
+        }
+        let whole = known == order.len() && row == places.rows.len();
+        whole.then(|| Repaint { text, places, disks, stale: Vec::new(), scratch: Vec::new() })
+    }
+
+    /// Reads a sample into `slot` of the entries that changed. `false`: this needs a report of another shape; the sample
+    /// is to be taken anew.
+    pub fn sample(&mut self, scan: &mut KernelScan, list: &mut DeviceList, slot: usize, sample: u64) -> bool {
+        let Some(reader) = scan.refresh() else { return false };
+        let mut changed = reader.changed().iter().copied().peekable();
+        self.stale.clear();
+        for (at, disk) in self.disks.iter_mut().enumerate() {
+            let moved = changed.next_if_eq(&at).is_some();
+            let Some(disk) = disk else { continue };
+            // An entry whose counters rest holds them in both slots already, once it has rested for two samples.
+            if moved || disk.moved {
+                if disk.row.is_none() {
+                    return false;
+                }
+                list.entries_mut()[disk.entry].set(reader.rows()[at].counters, slot, sample);
+                self.stale.push(*disk);
+            }
+            disk.moved = moved;
+        }
+        true
+    }
+
+    /// The time stamp above the report.
+    pub fn stamp(&mut self, stamp: &[u8]) {
+        self.scratch.clear();
+        plain::stamp(&mut self.scratch, stamp);
+        let place = self.places.stamp.clone();
+        self.replace(place);
+    }
+
+    /// The processors' part.
+    pub fn processors(&mut self, style: &Style, cpu: &CpuPercent) {
+        self.scratch.clear();
+        plain::processors(&mut self.scratch, style, cpu);
+        let place = self.places.cpu.clone();
+        self.replace(place);
+    }
+
+    /// The rows of what the last sample found changed, or at rest after a change.
+    pub fn rows(&mut self, style: &Style, layout: &Layout, list: &DeviceList, slot: usize, interval_cs: f64) {
+        for at in 0..self.stale.len() {
+            let Disk { entry, row: Some(row), .. } = self.stale[at] else { continue };
+            self.scratch.clear();
+            plain::only_row(&mut self.scratch, style, layout, &row_of(&list.entries()[entry], slot, interval_cs));
+            let place = self.places.rows[row].clone();
+            self.replace(place);
+        }
+    }
+
+    /// Puts `scratch` in the place of a part; what follows moves if the lengths differ.
+    fn replace(&mut self, place: Range<usize>) {
+        if place.len() == self.scratch.len() {
+            self.text[place].copy_from_slice(&self.scratch);
+            return;
+        }
+        let (from, end) = (place.start, place.end);
+        self.text.splice(place, self.scratch.iter().copied());
+        let moved = |at: usize| if at >= end { at - end + from + self.scratch.len() } else { at };
+        let Places { stamp, cpu, rows } = &mut self.places;
+        for part in [stamp, cpu].into_iter().chain(rows).filter(|p| p.end >= end) {
+            *part = moved(part.start)..moved(part.end);
+        }
+    }
+
+    /// The report.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+}
