@@ -176,11 +176,9 @@ int enter(u64 *ctx)
 		return 0;
 	me = current();
 	tid = me->pid;
-	t = place_of_thread(tid);
+	t = known_thread(tid);
 	if (!t)
 		return 0;
-	if (unlikely(t->tid != tid))
-		meet(t, bpf_get_current_pid_tgid());
 	if (!t->wanted && !(state.tracked && changes_descriptors(kind)))
 		return 0;
 	t->kind = kind;
@@ -241,47 +239,47 @@ static __always_inline void account(struct file_request *r, u64 enter, u64 now, 
 	}
 }
 
+/* Counts what a call that may move data came to. */
+static __always_inline void returned(struct file_request *r, u64 enter, u64 now, s64 ret, u32 how, int shared)
+{
+	if (likely(ret > 0))
+		account(r, enter, now, ret, how, shared);
+	else if (ret < 0)
+		ADD(shared, &r->failed, 1);
+	else if (!(how & HOW_WRITE))
+		ADD(shared, &r->empty, 1);
+}
+
 /* The request behind a descriptor, found or begun. */
 static __attribute__((noinline)) struct file_request *resolve(struct task *t, s32 fd)
 {
-	u32 epoch = descriptor_epoch;
-	struct found f = {};
-	u64 file, place = 0;
+	u32 epoch = descriptor_epoch, place = 0;
+	struct file_request *r;
+	u64 file;
 
 	if (!t)
 		return 0;
 	file = file_of(fd);
 	if (!file)
 		return 0;
-	f = find(file);
-	if (!f.r) {
-		f.r = begin(file, fd, F_UNKNOWN_START, &place);
-		f.set = place >> 32;
-		f.way = place;
-	}
+	r = request_behind(file, fd, &place);
 	t->cached_fd = fd;
-	t->cached_set = f.set;
-	t->cached_way = f.way;
-	t->cached_key = f.r ? file : 0;
+	t->cached_place = place;
+	t->cached_key = r ? file : 0;
 	t->cached_epoch = epoch;
-	return f.r;
+	return r;
 }
 
 static __always_inline struct file_request *request_of(struct task *t, s32 fd)
 {
 	if (likely(t->cached_fd == fd && t->cached_epoch == descriptor_epoch)) {
-		u32 set = t->cached_set;
-		struct file_set *s;
+		struct file_request *r;
 
 		if (!t->cached_key)
 			return 0;
-		s = bpf_map_lookup_elem(&requests, &set);
-		if (s) {
-			struct file_request *r = &s->way[t->cached_way % FILE_WAYS];
-
-			if (likely(r->key == t->cached_key))
-				return r;
-		}
+		r = request_at(t->cached_place, t->cached_key);
+		if (likely(r))
+			return r;
 	}
 	return resolve(t, fd);
 }
@@ -309,7 +307,7 @@ static __attribute__((noinline)) int synced(struct sync_call *c)
 {
 	struct inode_facts facts = {};
 	struct file_request *e;
-	u64 who, size = 0;
+	u64 size = 0;
 
 	if (!c || !c->file || !inode_of(c->file, &facts))
 		return 0;
@@ -328,15 +326,7 @@ static __attribute__((noinline)) int synced(struct sync_call *c)
 	e->slowest_how = c->how;
 	if (c->how & HOW_ASYNC)
 		e->flags = F_IO_URING;
-	who = bpf_get_current_pid_tgid();
-	e->tgid = who >> 32;
-	e->tid = who;
-	bpf_get_current_comm(e->comm, sizeof(e->comm));
-	e->cgroup = bpf_get_current_cgroup_id();
-	e->ino = facts.ino;
-	e->generation = facts.generation;
-	e->fs_dev = facts.fs_dev;
-	e->fd = c->fd;
+	describe(e, &facts, c->fd);
 	READ_KERNEL(&size, facts.inode, struct inode___files, i_size);
 	e->size = size;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
@@ -392,14 +382,12 @@ static __attribute__((noinline)) int exit_rare(struct task *t, s64 ret, u64 now,
 		break;
 	case K_COPY:
 	case K_SENDFILE:
-		if (ret <= 0)
-			break;
 		r = resolve(t, t->fd);
 		if (r)
-			account(r, t->enter_ns, now, ret, how_of(t, current()), 1);
+			returned(r, t->enter_ns, now, ret, how_of(t, current()), 1);
 		r = resolve(t, t->fd2);
 		if (r)
-			account(r, t->enter_ns, now, ret, how_of(t, current()) | HOW_WRITE, 1);
+			returned(r, t->enter_ns, now, ret, how_of(t, current()) | HOW_WRITE, 1);
 		break;
 	}
 	return 0;
@@ -425,15 +413,9 @@ int leave(u64 *ctx)
 	now = bpf_ktime_get_ns();
 	if (likely(kind <= K_WRITE)) {
 		r = request_of(t, t->fd);
-		if (!r)
-			return 0;
-		if (likely(ret > 0))
-			account(r, t->enter_ns, now, ret, how_of(t, me) | (kind == K_WRITE ? HOW_WRITE : 0),
-				r->aliases != 1 || me->files->count.counter != 1);
-		else if (ret < 0)
-			r->failed++;
-		else if (kind == K_READ)
-			r->empty++;
+		if (r)
+			returned(r, t->enter_ns, now, ret, how_of(t, me) | (kind == K_WRITE ? HOW_WRITE : 0),
+				 r->aliases != 1 || me->files->count.counter != 1);
 		return 0;
 	}
 	if (kind >= K_FSYNC && kind <= K_SYNCFS) {

@@ -165,8 +165,8 @@ struct task {
 	/* the last descriptor used, and the request found behind it: valid while no descriptor has been closed */
 	s32 cached_fd;
 	u32 cached_epoch;
-	u32 cached_set;
-	u32 cached_way;
+	u32 cached_place;
+	u32 pad2;
 	u64 cached_key; /* 0: no file */
 	u64 exec_files; /* files that exec will close: so many descriptors */
 };

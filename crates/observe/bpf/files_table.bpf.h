@@ -98,46 +98,61 @@ static __always_inline u32 set_of(u64 key)
 	return key >> (set_shift & 63);
 }
 
+/* A request and its place: its set's number times FILE_WAYS, and its way. */
 struct found {
 	struct file_request *r;
-	u32 set;
-	u32 way;
+	u32 place;
 };
 
 static __always_inline struct found find(u64 key)
 {
 	u32 set = set_of(key);
 	struct file_set *s = bpf_map_lookup_elem(&requests, &set);
-	struct found none = {};
+	struct found f = {};
 
 	if (!s || !key) /* a free place has key 0 */
-		return none;
+		return f;
 #pragma unroll
 	for (u32 i = 0; i < FILE_WAYS; i++)
 		if (s->way[i].key == key) {
-			struct found f = { &s->way[i], set, i };
+			f.r = &s->way[i];
+			f.place = set * FILE_WAYS + i;
 			return f;
 		}
-	return none;
+	return f;
 }
 
 static __always_inline struct found claim(u64 key)
 {
 	u32 set = set_of(key);
 	struct file_set *s = bpf_map_lookup_elem(&requests, &set);
-	struct found none = {};
+	struct found f = {};
 
 	if (!s)
-		return none;
+		return f;
 #pragma unroll
 	for (u32 i = 0; i < FILE_WAYS; i++)
 		if (!s->way[i].key && __sync_val_compare_and_swap(&s->way[i].key, 0, key) == 0) {
-			struct found f = { &s->way[i], set, i };
 			__sync_fetch_and_add(&state.tracked, 1);
+			f.r = &s->way[i];
+			f.place = set * FILE_WAYS + i;
 			return f;
 		}
 	lose(FILES_LOST_TABLE);
-	return none;
+	return f;
+}
+
+/* The request at a place that find() or claim() gave, if it still is that of `key`. */
+static __always_inline struct file_request *request_at(u32 place, u64 key)
+{
+	u32 set = place / FILE_WAYS;
+	struct file_set *s = bpf_map_lookup_elem(&requests, &set);
+	struct file_request *r;
+
+	if (!s)
+		return 0;
+	r = &s->way[place % FILE_WAYS];
+	return likely(r->key == key) ? r : 0;
 }
 
 /* The request is over: hands it to user space and frees its place. */
@@ -323,13 +338,27 @@ static __attribute__((noinline)) int tell_name(u64 file, struct inode_facts *f)
 	return 0;
 }
 
-/* A new request for `file`; 0 if it is nothing to follow, or there is no room. */
-static __attribute__((noinline)) struct file_request *begin(u64 file, s32 fd, u32 flags, u64 *place)
+/* Says of a request, or a sync, who does it to which file. */
+static __always_inline void describe(struct file_request *r, const struct inode_facts *facts, s32 fd)
+{
+	u64 who = bpf_get_current_pid_tgid();
+
+	r->tgid = who >> 32;
+	r->tid = who;
+	bpf_get_current_comm(r->comm, sizeof(r->comm));
+	r->cgroup = bpf_get_current_cgroup_id();
+	r->ino = facts->ino;
+	r->generation = facts->generation;
+	r->fs_dev = facts->fs_dev;
+	r->fd = fd;
+}
+
+/* A new request for `file` and its place; 0 if it is nothing to follow, or there is no room. */
+static __attribute__((noinline)) struct file_request *begin(u64 file, s32 fd, u32 flags, u32 *place)
 {
 	struct inode_facts facts = {};
 	struct file_request *r;
 	struct found f;
-	u64 who;
 
 	if (!place || !inode_of(file, &facts))
 		return 0;
@@ -343,21 +372,22 @@ static __attribute__((noinline)) struct file_request *begin(u64 file, s32 fd, u3
 	r = f.r;
 	if (!r)
 		return 0;
-	*place = (u64)f.set << 32 | f.way;
+	*place = f.place;
 	__builtin_memset((char *)r + 8, 0, sizeof(*r) - 8);
-	who = bpf_get_current_pid_tgid();
-	r->tgid = who >> 32;
-	r->tid = who;
-	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	r->cgroup = bpf_get_current_cgroup_id();
-	r->ino = facts.ino;
-	r->generation = facts.generation;
-	r->fs_dev = facts.fs_dev;
-	r->fd = fd;
+	describe(r, &facts, fd);
 	r->aliases = 1;
 	r->flags = flags | (facts.is_block ? F_BLOCK_DEVICE : 0);
 	tell_name(file, &facts);
 	return r;
+}
+
+/* The request of a file that is in use, found or begun late. */
+static __always_inline struct file_request *request_behind(u64 file, s32 fd, u32 *place)
+{
+	struct found f = find(file);
+
+	*place = f.place;
+	return f.r ? f.r : begin(file, fd, F_UNKNOWN_START, place);
 }
 
 enum { O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
@@ -365,7 +395,7 @@ enum { O_CREAT = 0100, O_TRUNC = 01000, O_APPEND = 02000 };
 static __always_inline void opened(u64 file, s32 fd, u32 open_flags, u64 enter, u64 now, u32 more)
 {
 	struct file_request *r;
-	u64 place;
+	u32 place;
 
 	r = begin(file, fd, more | (open_flags & (O_CREAT | O_TRUNC | O_APPEND) ? F_CREATES : 0), &place);
 	if (!r)

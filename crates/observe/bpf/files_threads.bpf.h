@@ -147,4 +147,14 @@ static __attribute__((noinline)) int meet(struct task *t, u64 who)
 	return 0;
 }
 
+/* What is known of the current thread, which is judged when it is met first. */
+static __always_inline struct task *known_thread(u32 tid)
+{
+	struct task *t = place_of_thread(tid);
+
+	if (t && unlikely(t->tid != tid))
+		meet(t, bpf_get_current_pid_tgid());
+	return t;
+}
+
 #endif

@@ -89,16 +89,13 @@ int uring_submit(u64 *ctx)
 	u32 kind = kind_of_op(req->opcode);
 	struct ring_request *q;
 	struct task *t;
-	u64 who, key = 0;
+	u64 key = 0;
 
 	if (!kind)
 		return 0;
-	who = bpf_get_current_pid_tgid();
-	t = place_of_thread(who);
+	t = known_thread(bpf_get_current_pid_tgid());
 	if (!t)
 		return 0;
-	if (unlikely(t->tid != (u32)who))
-		meet(t, who);
 	if (!t->wanted && !(kind == K_CLOSE && state.tracked))
 		return 0;
 	/* As a number: the verifier lets nobody calculate with a pointer that it knows the type of. */
@@ -147,12 +144,11 @@ static __attribute__((noinline)) int uring_rare(struct ring_request *q, u64 req,
 SEC("tp_btf/io_uring_complete")
 int uring_complete(u64 *ctx)
 {
-	u64 req = ctx[1], key, enter, now, place, file = 0;
+	u64 req = ctx[1], key, enter, now, file = 0;
 	struct io_uring_cqe *cqe = (void *)ctx[2];
 	struct ring_request *q;
 	struct file_request *r;
-	struct found f;
-	u32 kind;
+	u32 kind, place;
 	u8 op = 0;
 	s32 res;
 
@@ -177,18 +173,10 @@ int uring_complete(u64 *ctx)
 	READ_KERNEL(&file, req, struct io_kiocb, file);
 	if (!file)
 		return 0;
-	f = find(file);
-	r = f.r;
-	if (!r)
-		r = begin(file, -1, F_UNKNOWN_START, &place);
+	r = request_behind(file, -1, &place);
 	if (!r)
 		return 0;
 	r->flags |= F_IO_URING;
-	if (res > 0)
-		account(r, enter, now, res, HOW_ASYNC | (kind == K_WRITE ? HOW_WRITE : 0), 1);
-	else if (res < 0)
-		r->failed++;
-	else if (kind == K_READ)
-		r->empty++;
+	returned(r, enter, now, res, HOW_ASYNC | (kind == K_WRITE ? HOW_WRITE : 0), 1);
 	return 0;
 }

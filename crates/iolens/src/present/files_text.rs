@@ -135,9 +135,18 @@ fn conclusions(out: &mut String, c: &ClassReport) {
             s.overhead_us
         );
     }
-    if let Some((slope, low, high)) = c.by_load.as_ref().and_then(|l| Some((l.slope?, l.slope_low?, l.slope_high?))) {
-        let [slope, low, high] = [slope, low, high].map(|v| v * 1000.0);
-        let _ = writeln!(out, "  an I/O takes {slope:+.2} us [{low:+.2}, {high:+.2}] more per 1000 requests/s of load");
+    if let Some(load) = &c.by_load {
+        out.push_str(&by_load(load.slope.zip(load.slope_low).zip(load.slope_high)));
+    }
+}
+
+/// What load does to an I/O: the slope and its interval's ends, in microseconds per request/s.
+fn by_load(slope: Option<((f64, f64), f64)>) -> String {
+    let Some(((slope, low), high)) = slope else { return String::new() };
+    let [slope, low, high] = [slope, low, high].map(|v| v * 1000.0);
+    match low > 0.0 || high < 0.0 {
+        true => format!("  an I/O takes {slope:+.2} us [{low:+.2}, {high:+.2}] more per 1000 requests/s of load\n"),
+        false => "  how long an I/O takes does not clearly depend on load\n".to_owned(),
     }
 }
 
@@ -251,36 +260,13 @@ fn waterfall(s: &SlowRequest) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::Window;
-    use iolens_core::analysis::files::FilesReportBuilder;
-    use iolens_core::model::{DataIo, How, Request, Source, SyncKind};
-
-    fn sample(path: &str) -> FilesReport {
-        let mut b = FilesReportBuilder::new(Window::new(0, 10_000_000_000), By::Process);
-        for i in 0..40 {
-            let io = |after_ns| DataIo { after_ns, duration_ns: 40_000, bytes: 8192, how: How::DEVICE };
-            b.push(&Request {
-                open_ns: Some(10_000),
-                close_ns: Some(1_000),
-                last_after_ns: Some(100_000),
-                active_ns: 80_000,
-                ios_in: 2,
-                bytes_in: 16_384,
-                device_ios: 2,
-                first: vec![io(10_000), io(60_000)],
-                tgid: Some(7),
-                path: Some(path.into()),
-                ..Request::new(i * 1_000_000, i * 1_000_000 + 110_000)
-            });
-        }
-        b.push(&Request { sync: Some(SyncKind::Fsync), ..Request::new(0, 5_000_000) });
-        b.finish()
-    }
+    use crate::present::files_sample::report;
+    use iolens_core::model::Source;
 
     #[test]
     fn the_text_says_where_the_time_went_and_escapes_names() {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let text = render(&sample("/srv/\u{1b}[31mred"), &meta);
+        let text = render(&report("/srv/\u{1b}[31mred", 40, 1_000_000), &meta);
         assert!(!text.contains('\u{1b}'), "{text}");
         for words in ["40 requests, 1 syncs, 0 lost; source ebpf", "first I/O", "Slowest requests", "5000.0"] {
             assert!(text.contains(words), "{words} in\n{text}");
@@ -289,9 +275,17 @@ mod tests {
     }
 
     #[test]
+    fn a_slope_that_may_be_nothing_is_no_number() {
+        assert_eq!(by_load(None), "");
+        let clear = by_load(Some(((0.002, 0.001), 0.004)));
+        assert_eq!(clear, "  an I/O takes +2.00 us [+1.00, +4.00] more per 1000 requests/s of load\n");
+        assert!(by_load(Some(((-1503.0, -3950.0), 121.0))).contains("does not clearly depend"));
+    }
+
+    #[test]
     fn the_json_is_one_document() {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let text = super::super::files_json::render(&sample("/x"), &meta, "r.iolens".as_ref());
+        let text = super::super::files_json::render(&report("/x", 40, 1_000_000), &meta, "r.iolens".as_ref());
         let v: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(v["files"]["requests"], 40);
         assert_eq!(v["files"]["classes"][0]["all"]["direct"]["open"]["median_us"], 10.0);

@@ -5,6 +5,8 @@ pub mod doctor_text;
 pub mod escape;
 pub mod fields;
 pub mod files_json;
+#[cfg(test)]
+mod files_sample;
 pub mod files_text;
 pub mod html;
 pub mod iostat;

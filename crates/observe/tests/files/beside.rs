@@ -1,11 +1,17 @@
 //! The same run as `strace` saw it: the same requests, and every time of ours inside the call as `strace` timed it.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use iolens_core::model::{Request, RequestFlags};
 
 use super::{
-    lab::{children, machine_has, record, story, turn},
+    impatient,
+    lab::{children, compiled, machine_has, record, turn},
     strace_log::{Call, calls},
 };
 
@@ -53,6 +59,7 @@ fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
     let mut all: BTreeMap<String, Vec<Theirs>> = BTreeMap::new();
     for call in calls {
         if call.name.starts_with("open") {
+            // One that failed, or was cut short and begun anew, has opened nothing.
             if let Some(path) = &call.opened {
                 let theirs = Theirs { fd: call.result, open: Some(call.clone()), ..Theirs::default() };
                 all.entry(bare(path)).or_default().push(theirs);
@@ -64,6 +71,7 @@ fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
             name if WRITES.contains(&name) => vec![(0, true)],
             "copy_file_range" => vec![(0, false), (1, true)],
             "sendfile" => vec![(0, true), (1, false)],
+            "splice" => vec![(0, true)], // in our stories from a pipe to a file, and only that is below `data`
             _ => vec![],
         };
         for (at, writes) in sides {
@@ -116,8 +124,9 @@ fn wall_at_monotonic_zero() -> i64 {
     wall - (a + b) / 2
 }
 
-/// Runs `command` under strace while it is recorded, and compares what both saw of files below `data`.
-fn compare(command: &[&Path], arguments: &[&str], data: &Path) {
+/// Runs `command` under strace while it is recorded, and compares what both saw of files below `data`. Gives what was
+/// recorded, and what strace saw.
+fn compare(command: &[&Path], arguments: &[&str], data: &Path) -> (Vec<(String, Request)>, Vec<Call>) {
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut strace = Command::new("strace");
     strace.args(["-f", "-y", "-ttt", "-T", "-s", "0", "-o"]).arg(log.path()).args(command).args(arguments);
@@ -171,32 +180,64 @@ fn compare(command: &[&Path], arguments: &[&str], data: &Path) {
             100.0 * near
         );
     }
+    (ours, calls)
+}
+
+/// A program beside this file, told of the directory `data` in `tmp` and of `more`.
+fn compare_program(name: &str, tmp: &Path, more: &[&str]) -> (Vec<(String, Request)>, Vec<Call>) {
+    let program = compiled(tmp, name);
+    let data = tmp.join("data");
+    compare(&[&program, &data], more, &data)
+}
+
+/// A directory with `data` in it, on a disk; `None`, said aloud, where the comparison cannot be made.
+fn place(tools: &[&str]) -> Option<tempfile::TempDir> {
+    if !machine_has(tools) || !machine_has(&["strace"]) {
+        return None;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    fs::create_dir(tmp.path().join("data")).unwrap();
+    Some(tmp)
 }
 
 #[test]
 fn a_story_in_c_is_the_same_to_strace() {
     let _turn = turn();
-    if !machine_has(&["cc", "strace"]) {
-        return;
-    }
-    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
-    let program = story(tmp.path());
-    let data = tmp.path().join("data");
-    fs::create_dir(&data).unwrap();
-    compare(&[&program, &data], &[], &data);
+    let Some(tmp) = place(&["cc"]) else { return };
+    compare_program("story", tmp.path(), &[]);
 }
 
 #[test]
 fn ten_thousand_descriptors_are_the_same_to_strace() {
     let _turn = turn();
-    if !machine_has(&["cc", "strace"]) {
-        return;
-    }
-    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
-    let program = story(tmp.path());
-    let data = tmp.path().join("data");
-    fs::create_dir(&data).unwrap();
-    compare(&[&program, &data], &["many"], &data);
+    let Some(tmp) = place(&["cc"]) else { return };
+    compare_program("story", tmp.path(), &["many"]);
+}
+
+#[test]
+fn calls_that_signals_cut_short_are_the_same_to_strace() {
+    let _turn = turn();
+    let Some(tmp) = place(&["cc"]) else { return };
+    let mount = tmp.path().join("data/fuse");
+    fs::create_dir(&mount).unwrap();
+    let Some(_mounted) = impatient::mounted(&mount) else { return };
+    let (ours, calls) = compare_program("interrupted", tmp.path(), &[]);
+    let restarts = |name: &str| calls.iter().filter(|c| c.restarts && c.name.starts_with(name)).count();
+    assert_eq!((restarts("splice"), restarts("open")), (2, 1), "{calls:#?}");
+    let of = |path: &str| -> Vec<&Request> { ours.iter().filter(|(p, _)| p == path).map(|(_, r)| r).collect() };
+    let sums = |path: &str| of(path).into_iter().filter(|r| r.sync.is_none()).map(Sums::of).collect::<Vec<_>>();
+    // Reads: 3 whole, 3 cut short, 3 by half; writes 2 of each. The opening that failed is no request.
+    let slow = Sums { ios_in: 6, bytes_in: 3 * 6144, ios_out: 4, bytes_out: 2 * 1500, empty: 0, failed: 5 };
+    assert_eq!(sums("fuse/slow"), [slow]);
+    // What a call that failed took is nobody's data I/O.
+    let r = of("fuse/slow").into_iter().find(|r| r.sync.is_none()).unwrap();
+    assert!(r.first.iter().all(|io| io.bytes > 0) && r.close_ns.is_some_and(|ns| ns > 1_000_000), "{r:?}");
+    let syncs: Vec<i64> = of("fuse/slow").iter().filter(|r| r.sync.is_some()).map(|r| r.failed).collect();
+    assert_eq!(syncs, [0, i64::from(libc::EINTR)]);
+    // Begun anew by the kernel or by the program: one failed call, one I/O.
+    let spliced = Sums { ios_out: 1, bytes_out: 100, failed: 1, ..Sums::default() };
+    assert_eq!((sums("restarted"), sums("cut")), (vec![spliced], vec![spliced]));
+    assert_eq!((of("leased").len(), sums("cold")[0].failed), (3, 1));
 }
 
 /// Buffered streams, unbuffered ones, a child with an inherited descriptor, and pauses.
@@ -220,32 +261,27 @@ with open(d + "/child", "w") as f:
     subprocess.run(["/bin/echo", "hello"], stdout=f, check=True)
 "#;
 
+/// The Python program, and its arguments.
+fn python(tmp: &Path) -> [PathBuf; 3] {
+    let script = tmp.join("story.py");
+    fs::write(&script, PYTHON).unwrap();
+    [PathBuf::from("python3"), script, tmp.join("data")]
+}
+
 #[test]
 fn a_story_in_python_is_the_same_to_strace() {
     let _turn = turn();
-    if !machine_has(&["python3", "strace"]) {
-        return;
-    }
-    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
-    let data = tmp.path().join("data");
-    fs::create_dir(&data).unwrap();
-    let script = tmp.path().join("story.py");
-    fs::write(&script, PYTHON).unwrap();
-    compare(&[Path::new("python3"), &script, &data], &[], &data);
+    let Some(tmp) = place(&["python3"]) else { return };
+    let [interpreter, script, data] = python(tmp.path());
+    compare(&[&interpreter, &script, &data], &[], &data);
 }
 
 #[test]
 fn gaps_hold_the_programs_pauses() {
     let _turn = turn();
-    if !machine_has(&["python3"]) {
-        return;
-    }
-    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
-    let script = tmp.path().join("story.py");
-    fs::write(&script, PYTHON).unwrap();
-    let data = tmp.path().join("data");
-    fs::create_dir(&data).unwrap();
-    let (ours, _) = record(&children(), Command::new("python3").arg(&script).arg(&data), &data);
+    let Some(tmp) = place(&["python3"]) else { return };
+    let [interpreter, script, data] = python(tmp.path());
+    let (ours, _) = record(&children(), Command::new(interpreter).arg(script).arg(&data), &data);
     let raw: Vec<&Request> = ours.iter().filter(|(p, _)| p == "raw").map(|(_, r)| r).collect();
     let gaps: Vec<i64> = raw.iter().map(|r| r.gaps_ns().unwrap()).collect();
     // Three pauses of 5 ms lie between four writes, three of 10 ms between four reads; the last one follows the data.

@@ -3,6 +3,7 @@
 
 mod beside;
 mod filters;
+mod impatient;
 mod lab;
 mod many;
 mod story;

@@ -12,15 +12,17 @@ pub struct Call {
     pub duration_us: f64,
     /// The thread's next stamp, by which the call was over.
     pub over_us: f64,
-    /// What it returned; negative of a failure.
+    /// What it returned; negative of a failure, also of one that leads to a restart (`? ERESTARTSYS`).
     pub result: i64,
+    /// Cut short by a signal, to be restarted if its handler says so.
+    pub restarts: bool,
     /// Files behind descriptors among its arguments, relative to the directory.
     pub files: Vec<String>,
     /// The file behind the descriptor that it returned.
     pub opened: Option<String>,
 }
 
-/// The calls of a log that touch files below `below`, in the order of their beginnings.
+/// The calls of a log that touch files below `below`, and any that were to be restarted, in the order of their beginnings.
 pub fn calls(log: &str, below: &Path) -> Vec<Call> {
     let mut unfinished: HashMap<&str, (f64, String)> = HashMap::new();
     // The last call of each thread.
@@ -59,12 +61,14 @@ fn call(start_us: f64, text: &str, below: &Path) -> Option<Call> {
     let (arguments, result) = rest.rsplit_once(" = ")?;
     let (result, duration) = result.rsplit_once(" <")?;
     let duration_us = duration.strip_suffix('>')?.parse::<f64>().ok()? * 1e6;
+    let restarts = result.starts_with("? ERESTART");
     let number: String = result.chars().take_while(|c| c.is_ascii_digit() || *c == '-').collect();
+    let number = if restarts { Some(-1) } else { number.parse().ok() };
     let files: Vec<String> = descriptors(arguments, below);
     let opened = descriptors(result, below).pop();
-    let (name, over_us, result) = (name.to_owned(), f64::INFINITY, number.parse().ok()?);
-    let call = Call { name, start_us, duration_us, over_us, result, files, opened };
-    (!call.files.is_empty() || call.opened.is_some()).then_some(call)
+    let (name, over_us, result) = (name.to_owned(), f64::INFINITY, number?);
+    let call = Call { name, start_us, duration_us, over_us, result, restarts, files, opened };
+    (!call.files.is_empty() || call.opened.is_some() || restarts).then_some(call)
 }
 
 /// `3</path>`: a descriptor and what lies behind it.

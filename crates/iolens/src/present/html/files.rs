@@ -48,37 +48,13 @@ fn round(value: &mut Value) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use iolens_core::analysis::Window;
-    use iolens_core::analysis::files::{By, FilesReportBuilder};
-    use iolens_core::model::{DataIo, How, Request, SyncKind};
-
-    pub fn report(path: &str) -> FilesReport {
-        let mut b = FilesReportBuilder::new(Window::new(0, 10_000_000_000), By::Process);
-        for i in 0..400 {
-            let io = |after_ns| DataIo { after_ns, duration_ns: 40_000, bytes: 8192, how: How::DEVICE };
-            b.push(&Request {
-                open_ns: Some(10_000),
-                close_ns: Some(1_000),
-                last_after_ns: Some(100_000),
-                active_ns: 80_000,
-                ios_in: 2,
-                bytes_in: 16_384,
-                device_ios: 2,
-                first: vec![io(10_000), io(60_000)],
-                tgid: Some(7),
-                path: Some(path.into()),
-                ..Request::new(i * 20_000_000, i * 20_000_000 + 110_000)
-            });
-        }
-        b.push(&Request { sync: Some(SyncKind::Fsync), path: Some(path.into()), ..Request::new(0, 5_000_000) });
-        b.finish()
-    }
+    use crate::present::files_sample::report;
 
     #[test]
     fn the_block_holds_what_the_report_said_in_fewer_digits() {
-        let v = block(&report("/x"));
+        let v = block(&report("/x", 400, 20_000_000));
         assert_eq!((&v["requests"], &v["syncs_by_path"][0]["key"]), (&json!(400), &json!("/x")));
         let rates = v["over_time"]["classes"][0]["per_s"].as_array().expect("series");
         assert_eq!((rates.len(), rates[0].as_f64()), (100, Some(50.0)));

@@ -205,7 +205,7 @@ fn details_go_in_while_they_fit() {
 fn file_level_requests_are_there_only_if_recorded_and_stay_data() {
     let mut scene = Scene::new();
     assert!(scene.document().get("files").is_none());
-    scene.files = Some(files::tests::report("</script><img>"));
+    scene.files = Some(crate::present::files_sample::report("</script><img>", 400, 20_000_000));
     let html = scene.html();
     assert!(html.matches("</script").count() == 1 && !html.contains("<img"));
     assert_eq!(scene.document()["files"]["slowest"][0]["path"], "</script><img>");
