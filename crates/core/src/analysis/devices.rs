@@ -121,28 +121,6 @@ impl DeviceSummary {
     }
 }
 
-/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning). The mean over devices,
-/// which hides one hot device among idle ones, stands beside it and is never more.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SetSummary {
-    /// Devices with I/O: n of the means and of the maximum.
-    pub devices: usize,
-    /// Mean of the devices' own busy percent.
-    pub mean_busy_percent: Option<f64>,
-    /// Of the busiest device.
-    pub max_busy_percent: Option<f64>,
-    /// Percent of time with any I/O on any of them.
-    pub busy_percent: Option<f64>,
-    /// With any read.
-    pub busy_read_percent: Option<f64>,
-    /// With any write.
-    pub busy_write_percent: Option<f64>,
-    /// With reads and writes at once.
-    pub busy_both_percent: Option<f64>,
-    /// In flight on all of them together.
-    pub concurrency: Concurrency,
-}
-
 /// All devices, and what holds for them together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DevicesSummary {
@@ -290,10 +268,10 @@ impl Runs {
 #[derive(Debug)]
 pub(super) struct DeviceSweep {
     window: Window,
-    all: LevelTime,
-    read: LevelTime,
-    write: LevelTime,
-    both: LevelTime,
+    pub(super) all: LevelTime,
+    pub(super) read: LevelTime,
+    pub(super) write: LevelTime,
+    pub(super) both: LevelTime,
     runs: [Runs; 4],
 }
 
@@ -321,23 +299,7 @@ impl DeviceSweep {
         self.read.level() > 0 && self.write.level() > 0
     }
 
-    /// What a set of devices did together (A4); `busy_percents` are their own.
-    pub(super) fn set_summary(mut self, window: Window, busy_percents: &[f64]) -> SetSummary {
-        self.finish(window);
-        let n = busy_percents.len();
-        SetSummary {
-            devices: n,
-            mean_busy_percent: (n > 0).then(|| busy_percents.iter().sum::<f64>() / n as f64),
-            max_busy_percent: busy_percents.iter().copied().max_by(f64::total_cmp),
-            busy_percent: self.all.busy_percent(),
-            busy_read_percent: self.read.busy_percent(),
-            busy_write_percent: self.write.busy_percent(),
-            busy_both_percent: self.both.busy_percent(),
-            concurrency: Concurrency::of(&self.all),
-        }
-    }
-
-    fn finish(&mut self, window: Window) {
+    pub(super) fn finish(&mut self, window: Window) {
         for levels in [&mut self.all, &mut self.read, &mut self.write, &mut self.both] {
             levels.finish(window);
         }

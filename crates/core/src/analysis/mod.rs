@@ -19,6 +19,7 @@ pub mod conclusions;
 pub mod copies;
 mod counted;
 pub mod detail;
+pub mod device_set;
 pub mod devices;
 pub mod distributions;
 pub mod envelope;

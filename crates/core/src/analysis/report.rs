@@ -1,6 +1,6 @@
 //! Everything that a report says, in one pass.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -9,13 +9,14 @@ use super::cells::Cells;
 use super::conclusions::{PathOf, conclude};
 use super::counted::Counted;
 use super::detail::{Around, DeviceDetail, Gathered};
-use super::devices::{DeviceSweep, Devices, DevicesSummary, Issued, SetSummary, Sweeps};
+use super::device_set::{SetSummary, SetSweep};
+use super::devices::{Devices, DevicesSummary, Issued, Sweeps};
 use super::findings::{self, Finding};
 use super::io_ticks::Regime;
 use super::losses::Losses;
 use super::order::{Hold, Span, StartOrder, Sweep};
 use super::page_cache::PageCache;
-use super::slots::{SlotSummary, SlotSweep};
+use super::slots::SlotSummary;
 use super::timeline::CounterRates;
 use super::trouble::Trouble;
 use super::window::Window;
@@ -26,7 +27,7 @@ use crate::model::{Class, DevId, Io, Lost, RecordingMeta, Request, Source};
 pub struct Report {
     /// By device and class.
     pub devices: DevicesSummary,
-    /// All devices together (A4). An I/O through a stack of devices is in flight on each of them.
+    /// All devices together (A4), without those of [`ReportPlan::layers`].
     pub set: SetSummary,
     /// Concurrency of all devices together by slots (A3, A4); `None` where one device did all I/O: see its own.
     pub set_slots: Option<SlotSummary>,
@@ -50,6 +51,9 @@ pub struct ReportPlan {
     pub limits: BTreeMap<DevId, f64>,
     /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
     pub has_ios: bool,
+    /// Devices above others that are recorded too: the set of all devices leaves them out, or an I/O through a stack would
+    /// be in flight on each layer.
+    pub layers: BTreeSet<DevId>,
 }
 
 /// Accumulates a [`Report`].
@@ -59,8 +63,7 @@ pub struct ReportBuilder {
     plan: ReportPlan,
     devices: Devices,
     gathered: Vec<Gathered>,
-    set: DeviceSweep,
-    set_slots: Option<SlotSweep>,
+    set: SetSweep,
     order: StartOrder,
     issue_order: StartOrder,
     cells: Cells,
@@ -74,39 +77,24 @@ pub struct ReportBuilder {
 struct ByStart<'a> {
     sweeps: &'a mut Sweeps,
     gathered: &'a mut [Gathered],
-    set: &'a mut DeviceSweep,
-    set_slots: &'a mut Option<SlotSweep>,
-}
-
-impl ByStart<'_> {
-    /// Up to a second device's first I/O the set is the first device.
-    fn with_set_slots(&mut self, key: u32, mut act: impl FnMut(&mut SlotSweep)) {
-        if self.set_slots.is_none() && key != 0 {
-            *self.set_slots = Some(self.gathered[0].slots.clone());
-        }
-        if let Some(slots) = self.set_slots {
-            act(slots);
-        }
-    }
+    set: &'a mut SetSweep,
 }
 
 impl Sweep for ByStart<'_> {
     fn start(&mut self, span: &Span) {
-        self.with_set_slots(span.key, |slots| slots.start(span));
+        self.set.start(span, |key| &self.gathered[key as usize].slots);
         self.sweeps.start(span);
         self.gathered[span.key as usize].start(span);
-        self.set.change(span.start_ns, span.class, 1);
     }
 
     fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.with_set_slots(key, |slots| slots.done(at_ns, key, class));
+        self.set.done(at_ns, key, class);
         self.sweeps.done(at_ns, key, class);
         self.gathered[key as usize].done(at_ns, key, class);
-        self.set.change(at_ns, class, -1);
     }
 
     fn instant(&mut self, span: &Span) {
-        self.with_set_slots(span.key, |slots| slots.instant(span));
+        self.set.instant(span, |key| &self.gathered[key as usize].slots);
         self.sweeps.start(span);
         self.sweeps.done(span.done_ns, span.key, span.class);
         self.gathered[span.key as usize].instant(span);
@@ -147,15 +135,21 @@ impl ReportBuilder {
         )
     }
 
+    /// The same, with devices that sums leave out; see [`ReportPlan::layers`]. Before the first I/O.
+    #[must_use]
+    pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
+        self.set = SetSweep::new(self.window, layers);
+        self
+    }
+
     /// For `window`, with whatever else is known.
     pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
         ReportBuilder {
             window,
+            set: SetSweep::new(window, plan.layers.clone()),
             plan,
             devices: Devices::new(window),
             gathered: Vec::new(),
-            set: DeviceSweep::new(window),
-            set_slots: None,
             order: StartOrder::new(Hold::RECORDING),
             issue_order: StartOrder::new(Hold::RECORDING),
             cells: Cells::new(window),
@@ -171,19 +165,24 @@ impl ReportBuilder {
     pub fn push(&mut self, io: &Io) {
         let Some((span, issued)) = self.devices.admit(io) else { return };
         let i = span.key as usize;
-        while self.gathered.len() <= i {
-            self.gathered.push(Gathered::new(self.window, self.plan.kernel));
-        }
+        self.make_room();
         if self.window.contains(io.done_ns) {
             self.gathered[i].complete(io);
             self.cells.push(io);
             self.trouble.push(io);
             self.page_cache.push(io);
         }
-        let gathered = &mut self.gathered;
-        let (set, set_slots) = (&mut self.set, &mut self.set_slots);
-        self.order.push(span, &mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set, set_slots });
+        let (gathered, set) = (&mut self.gathered, &mut self.set);
+        self.order.push(span, &mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set });
         self.issue_order.push(issued, &mut ByIssue { issued: &mut self.devices.issued, gathered });
+    }
+
+    /// Devices of which only losses are known have a place too, and nothing to gather.
+    fn make_room(&mut self) {
+        while let Some(dev) = self.devices.known().get(self.gathered.len()) {
+            self.gathered.push(Gathered::new(self.window, self.plan.kernel));
+            self.set.add(*dev);
+        }
     }
 
     /// Takes what is missing.
@@ -215,13 +214,9 @@ impl ReportBuilder {
     pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
         let window = self.devices.closed_window(end_ns);
         let known = self.devices.known().to_vec();
-        // Devices of which only losses are known have nothing to gather.
-        while self.gathered.len() < known.len() {
-            self.gathered.push(Gathered::new(self.window, self.plan.kernel));
-        }
-        let gathered = &mut self.gathered;
-        let (set, set_slots) = (&mut self.set, &mut self.set_slots);
-        let clipped = self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set, set_slots });
+        self.make_room();
+        let (gathered, set) = (&mut self.gathered, &mut self.set);
+        let clipped = self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set });
         self.issue_order.finish(&mut ByIssue { issued: &mut self.devices.issued, gathered });
         let mut devices = self.devices.finish_swept(end_ns, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
@@ -256,10 +251,9 @@ impl ReportBuilder {
         let util_io_ticks_percent =
             self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
         let regime = self.plan.kernel.map(|k| k.0);
-        let own: Vec<f64> =
-            details.iter().filter_map(|d| devices.devices.iter().find(|s| s.dev == d.dev)?.busy_percent).collect();
-        let set = self.set.set_summary(window, &own);
-        let set_slots = self.set_slots.map(|slots| slots.finish(window));
+        let busy =
+            |d: &DeviceDetail| (d.dev, devices.devices.iter().find(|s| s.dev == d.dev).and_then(|s| s.busy_percent));
+        let (set, set_slots) = self.set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
         Report { devices, set, set_slots, util_io_ticks_percent, regime, details, findings: found }
     }
 }

@@ -45,12 +45,12 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// What the requests of `range` tell, by process; `None` if none were recorded.
+/// What the requests of `range` tell, grouped by `by`; `None` if none were recorded.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn if_recorded(recording: &Recording, range: &Range<i64>) -> Result<Option<FilesReport>> {
-    let analysed = || analyse(recording, Window::new(range.start, range.end), By::Process);
+pub fn if_recorded(recording: &Recording, range: &Range<i64>, by: By) -> Result<Option<FilesReport>> {
+    let analysed = || analyse(recording, Window::new(range.start, range.end), by);
     (recording.requests_stored() > 0).then(analysed).transpose()
 }
 

@@ -1,11 +1,12 @@
 //! `iolens report`: every analysis of a recording, as text, as JSON, as an HTML file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use iolens_core::analysis::files::By;
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
@@ -38,8 +39,13 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
         write_html(&recording, &range, &report, &names, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
-    let render = if plan.json { report_json::render } else { report_text::render };
-    std::io::stdout().lock().write_all(render(&report, recording.meta(), &facts(&recording)).as_bytes())?;
+    let text = if plan.json {
+        let requests = files::if_recorded(&recording, &range, By::Class)?;
+        report_json::render(&report, recording.meta(), &facts(&recording), requests.as_ref())
+    } else {
+        report_text::render(&report, recording.meta(), &facts(&recording))
+    };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(0)
 }
 
@@ -80,7 +86,8 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
 /// # Errors
 /// The recording cannot be read.
 fn analyse(recording: &Recording, range: &Range<i64>, names: &Names) -> Result<Report> {
-    let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end));
+    let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
+        .leaving_out(layers(recording));
     recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
     let met = decode::each_io(recording, window::with_in_flight(range), IoColumns::ALL, |io| builder.push(io))?;
     met.damage.iter().for_each(|l| builder.lost(l));
@@ -107,8 +114,13 @@ fn facts(recording: &Recording) -> RecordingFacts {
         path: recording.path().display().to_string(),
         disk_bytes: Some(recording.disk_bytes()),
         total_ios: Some(recording.ios_stored()),
-        layers: Layers::doubled(&recording.meta().devices, GroupBy::All).left_out().clone(),
+        layers: layers(recording),
     }
+}
+
+/// Devices above others that are recorded too.
+fn layers(recording: &Recording) -> BTreeSet<DevId> {
+    Layers::doubled(&recording.meta().devices, GroupBy::All).left_out().clone()
 }
 
 /// Writes the HTML report of `range` to `path`; whole or not at all.
@@ -117,7 +129,7 @@ fn facts(recording: &Recording) -> RecordingFacts {
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.
 fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, names: &Names, path: &Path) -> Result<()> {
     let (base, details) = overviews(recording, range, report)?;
-    let requests = files::if_recorded(recording, range)?;
+    let requests = files::if_recorded(recording, range, By::Process)?;
     let page = html::render(&ReportData {
         report,
         meta: recording.meta(),

@@ -1,11 +1,15 @@
 //! One device in depth, as `report --json` and the HTML report give it: keys carry their units.
 
+use iolens_core::analysis::Report;
 use iolens_core::analysis::bursts::{Burst, SampledView};
 use iolens_core::analysis::capacity::Capacity;
 use iolens_core::analysis::detail::{BurstDetail, DeviceDetail, StreamDetail};
 use iolens_core::analysis::periodicity::Periodicity;
-use iolens_core::analysis::slots::{SLOT_NS, SlotGroup};
+use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotSummary};
+use iolens_core::model::{DevId, RecordingMeta};
 use serde_json::{Value, json};
+
+use super::report_json::device_name;
 
 fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
@@ -14,7 +18,7 @@ fn seconds(ns: i64) -> f64 {
 /// Everything about `d` (A2, A3, A6, A12 to A15, A18, A24).
 pub fn detail(d: &DeviceDetail) -> Value {
     json!({
-        "slots": slots(d),
+        "slots": slots(&d.slots),
         "util": d.util,
         "capacity": capacity(&d.capacity),
         "stages": d.stages,
@@ -26,12 +30,34 @@ pub fn detail(d: &DeviceDetail) -> Value {
     })
 }
 
+/// Devices together (A4): all of them, if any did I/O that was seen.
+pub fn sets(report: &Report, meta: &RecordingMeta) -> Vec<Value> {
+    let set = &report.set;
+    // One device did all I/O: the set's slots are its own.
+    let alone = report.details.iter().find(|d| set.members == [d.dev]).map(|d| &d.slots);
+    let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>();
+    let all = json!({
+        "name": "all",
+        "devices": names(&set.members),
+        "left_out": names(&set.left_out),
+        "busy_percent": set.busy_percent,
+        "busy_read_percent": set.busy_read_percent,
+        "busy_write_percent": set.busy_write_percent,
+        "busy_both_percent": set.busy_both_percent,
+        "mean_busy_percent": set.mean_busy_percent,
+        "max_busy_percent": set.max_busy_percent,
+        "concurrency": set.concurrency,
+        "slots": report.set_slots.as_ref().or(alone).map(slots),
+    });
+    if set.members.is_empty() { Vec::new() } else { vec![all] }
+}
+
 /// Concurrency in slots, in groups (A3, A4).
-pub fn slots(d: &DeviceDetail) -> Value {
+pub fn slots(s: &SlotSummary) -> Value {
     let groups = |groups: &[SlotGroup]| groups.iter().map(group).collect::<Vec<_>>();
     json!({
         "width_s": seconds(SLOT_NS),
-        "all": groups(&d.slots.all), "read": groups(&d.slots.read), "write": groups(&d.slots.write),
+        "all": groups(&s.all), "read": groups(&s.read), "write": groups(&s.write),
     })
 }
 
@@ -48,12 +74,23 @@ fn capacity(c: &Capacity) -> Value {
         "windows": c.windows,
         "window_s": seconds(c.window_ns),
         "max_ios_per_s": c.max_ios_per_s,
+        "max_ios_per_s_low": c.max_ios_per_s_ci.map(|ci| ci.0),
+        "max_ios_per_s_high": c.max_ios_per_s_ci.map(|ci| ci.1),
         "unloaded_us": c.min_us,
+        "unloaded_low_us": c.min_us_ci.map(|ci| ci.0),
+        "unloaded_high_us": c.min_us_ci.map(|ci| ci.1),
         "knee_in_flight": c.knee_in_flight,
+        "knee_in_flight_low": c.knee_in_flight_ci.map(|ci| ci.0),
+        "knee_in_flight_high": c.knee_in_flight_ci.map(|ci| ci.1),
         "mean_in_flight": c.mean_in_flight,
         "saturated_percent": c.saturated_percent,
         "headroom_percent": c.headroom.map(|h| 100.0 * h),
+        "mix_load_percent": c.mix_load.map(|rho| 100.0 * rho),
+        "ios_left_per_s": c.ios_left_at_twice_min,
+        "best_power_in_flight": c.best_power.map(|p| p.0),
+        "best_power_ios_per_s": c.best_power.map(|p| p.1),
         "little_residual_percent": c.little_residual.map(|r| 100.0 * r),
+        "models": c.models,
     })
 }
 

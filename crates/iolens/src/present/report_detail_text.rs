@@ -93,7 +93,8 @@ fn known<const N: usize>(parts: [Option<String>; N]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn slots(out: &mut String, s: &SlotSummary) {
+/// Concurrency in slots, in groups (A3, A4).
+pub fn slots(out: &mut String, s: &SlotSummary) {
     if s.all.is_empty() {
         return;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use iolens_core::analysis::files::FilesReport;
 use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, Report};
 use iolens_core::model::{Class, DevId, RecordingMeta};
 use serde::Serialize;
@@ -35,7 +36,11 @@ struct Document<'a> {
     schema_version: u32,
     recording: Recording<'a>,
     devices: Vec<DeviceBlock<'a>>,
+    /// Devices together; none where no single I/O was recorded.
+    sets: Vec<Value>,
     findings: Vec<FindingBlock<'a>>,
+    /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
+    files: Option<&'a FilesReport>,
 }
 
 #[derive(Serialize)]
@@ -107,8 +112,8 @@ pub(super) fn bytes_per_io(facts: &RecordingFacts) -> Option<f64> {
     Some(facts.disk_bytes? as f64 / ios as f64)
 }
 
-/// The document, indented, with a line end.
-pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+/// The document, indented, with a line end. `files` are the recording's file-level requests by class.
+pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, files: Option<&FilesReport>) -> String {
     let window = report.devices.window;
     let document = Document {
         schema_version: SCHEMA_VERSION,
@@ -133,7 +138,9 @@ pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> 
             limits: &meta.limits,
         },
         devices: report.devices.devices.iter().map(|d| device(d, report, meta)).collect(),
+        sets: report_detail::sets(report, meta),
         findings: report.findings.iter().map(|f| finding(f, meta)).collect(),
+        files,
     };
     match serde_json::to_string_pretty(&document) {
         Ok(text) => text + "\n",
@@ -221,7 +228,7 @@ pub(super) mod tests {
     #[test]
     fn the_document_has_the_promised_keys_and_null_for_the_unknown() {
         let (report, meta, facts) = sample();
-        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts)).expect("valid JSON");
+        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
         let rec = &doc["recording"];
         assert_eq!(
             (&rec["ios"], &rec["lost_ios"], &rec["source"], &rec["duration_s"]),
@@ -268,5 +275,22 @@ pub(super) mod tests {
         assert_eq!(detail["streams"][0]["periodicity"]["verdict"], "periodic", "{}", detail["streams"][0]);
         assert_eq!(detail["attribution"]["bin_s"], 1.0);
         assert!(detail["capacity"]["state"].is_string() && detail["stages"]["d2c"]["n"] == 101, "{detail}");
+        for key in ["max_ios_per_s_low", "knee_in_flight_high", "mix_load_percent", "ios_left_per_s", "models"] {
+            assert!(detail["capacity"].as_object().expect("an object").contains_key(key), "{key}");
+        }
+        assert_eq!(doc["files"], Value::Null, "no requests were recorded");
+    }
+
+    #[test]
+    fn devices_together_are_a_set() {
+        let (report, meta, facts) = sample();
+        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+        let set = &doc["sets"][0];
+        assert_eq!((&set["name"], &set["devices"]), (&"all".into(), &serde_json::json!(["sd\x1b[31ma", "259:3"])));
+        assert_eq!((&set["busy_percent"], &set["max_busy_percent"]), (&25.01.into(), &25.0.into()));
+        assert_eq!((&set["concurrency"]["max"], &set["slots"]["all"][0]["slots"]), (&1.into(), &5000.into()));
+        let empty = ReportBuilder::new(Window::OPEN).finish(0);
+        let doc: Value = serde_json::from_str(&render(&empty, &meta, &facts, None)).expect("valid JSON");
+        assert_eq!(doc["sets"], serde_json::json!([]));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report};
-use iolens_core::model::{Class, RecordingMeta, Source};
+use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
 use super::escape::terminal;
 use super::report_detail_text;
@@ -113,7 +113,41 @@ fn devices(out: &mut String, report: &Report, meta: &RecordingMeta) {
     if report.devices.devices.is_empty() {
         out.push_str("  no I/O\n");
     }
+    if report.set.members.len() > 1 {
+        set(out, report, meta);
+    }
     out.push('\n');
+}
+
+/// All devices together (A4).
+fn set(out: &mut String, report: &Report, meta: &RecordingMeta) {
+    let set = &report.set;
+    let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>().join(", ");
+    let above = match &*set.left_out {
+        [] => String::new(),
+        layers => format!(" (without {}, whose I/Os are theirs)", names(layers)),
+    };
+    let title = format!("{} devices together: {}{above}", set.members.len(), names(&set.members));
+    for (i, line) in wrapped(&terminal(&title), 117).iter().enumerate() {
+        let _ = writeln!(out, "{}{line}", if i == 0 { "" } else { "  " });
+    }
+    let _ = writeln!(
+        out,
+        "  any busy {} (reads {}, writes {}, both {}), mean of devices {}, busiest {}\n  \
+         in flight mean {}, p99 {}, max {}",
+        percent(set.busy_percent),
+        percent(set.busy_read_percent),
+        percent(set.busy_write_percent),
+        percent(set.busy_both_percent),
+        percent(set.mean_busy_percent),
+        percent(set.max_busy_percent),
+        number(set.concurrency.mean, 2),
+        count(set.concurrency.p99),
+        count(set.concurrency.max),
+    );
+    if let Some(slots) = &report.set_slots {
+        report_detail_text::slots(out, slots);
+    }
 }
 
 fn device(out: &mut String, d: &DeviceSummary, report: &Report, meta: &RecordingMeta) {

@@ -23,6 +23,15 @@ fn a_commands_files_are_recorded_and_told() {
     assert_eq!((&ours["requests"], &ours["syncs"]), (&4.into(), &1.into()), "{ours:#}");
     assert_eq!((&ours["bytes_in"], &ours["bytes_out"]), (&81_920.into(), &40_960.into()), "{ours:#}");
 
+    let json = |args: &[&str]| {
+        let out = run(args);
+        assert!(out.status.success(), "{}", scene(&out));
+        serde_json::from_slice::<serde_json::Value>(&out.stdout).expect("JSON")
+    };
+    let (report, files) = (json(&["report", rec, "--json"]), json(&["files", rec, "--json"]));
+    assert_eq!(report["files"], files["files"], "one and the same analysis");
+    assert!(files["files"]["requests"].as_u64() >= Some(3), "{files:#}");
+
     let out = run(&["files", rec]);
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(text.contains("Requests \"in\"") && text.contains("Syncs, microseconds"), "{}", scene(&out));
@@ -37,6 +46,8 @@ fn a_recording_without_requests_and_a_wrong_cgroup_are_told_in_one_line() {
     let out = run(&["record", "-q", "-o", rec, "--", "true"]);
     assert!(out.status.success(), "{}", scene(&out));
     assert_refused(&run(&["files", rec]), &["no file-level requests", "record --files"]);
+    let report: serde_json::Value = serde_json::from_slice(&run(&["report", rec, "--json"]).stdout).expect("JSON");
+    assert!(report["files"].is_null(), "{report:#}");
     let other = tmp.path().join("other.iolens");
     let other = other.to_str().unwrap();
     assert_refused(&run(&["record", "-o", other, "--cgroup", "/etc", "--", "true"]), &["/etc", "no control group"]);

@@ -71,7 +71,7 @@ fn block<'a>(d: &'a DeviceDetail, data: &ReportData) -> DepthBlock<'a> {
     });
     DepthBlock {
         device: device_name(data.meta, d.dev),
-        slots: shortened(report_detail::slots(d)),
+        slots: shortened(report_detail::slots(&d.slots)),
         util: d.util.as_ref(),
         stages: &d.stages,
         capacity: CapacityBlock::new(&d.capacity),

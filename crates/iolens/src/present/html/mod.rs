@@ -170,7 +170,7 @@ fn fill(page: &str, data: &ReportData) -> Vec<u8> {
 /// The data as JSON of at most about `budget` bytes, in which nothing can end the script element that holds it.
 fn json(data: &ReportData, budget: usize) -> String {
     let blocks: Value =
-        serde_json::from_str(&report_json::render(data.report, data.meta, data.facts)).unwrap_or_default();
+        serde_json::from_str(&report_json::render(data.report, data.meta, data.facts, None)).unwrap_or_default();
     let block = |name: &str| blocks.get(name).cloned().unwrap_or_default();
     let (depth, shallow) = depth::blocks(data);
     let mut document = Document {

@@ -1,0 +1,178 @@
+//! A3 and A4 for several devices together: busy is any I/O anywhere, in flight is the sum over them.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::devices::{Concurrency, DeviceSweep};
+use super::order::{Span, Sweep as _};
+use super::slots::{SlotSummary, SlotSweep};
+use super::window::Window;
+use crate::model::{Class, DevId};
+
+/// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning). The mean over devices,
+/// which hides one hot device among idle ones, stands beside it and is never more.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SetSummary {
+    /// Devices with I/O: n of the means and of the maximum.
+    pub devices: usize,
+    /// Which, by number.
+    #[serde(skip)]
+    pub members: Vec<DevId>,
+    /// Devices with I/O that are left out, because the same I/Os are recorded on the layer below.
+    #[serde(skip)]
+    pub left_out: Vec<DevId>,
+    /// Mean of the devices' own busy percent.
+    pub mean_busy_percent: Option<f64>,
+    /// Of the busiest device.
+    pub max_busy_percent: Option<f64>,
+    /// Percent of time with any I/O on any of them.
+    pub busy_percent: Option<f64>,
+    /// With any read.
+    pub busy_read_percent: Option<f64>,
+    /// With any write.
+    pub busy_write_percent: Option<f64>,
+    /// With reads and writes at once.
+    pub busy_both_percent: Option<f64>,
+    /// In flight on all of them together.
+    pub concurrency: Concurrency,
+}
+
+/// Sweeps the set of all devices but those of `layers`, in the order of start.
+#[derive(Debug)]
+pub(super) struct SetSweep {
+    layers: BTreeSet<DevId>,
+    /// Whether a device belongs to the set, by its number.
+    counted: Vec<bool>,
+    levels: DeviceSweep,
+    /// The first device of the set that did I/O: up to a second one's first, the set's slots are its own.
+    first: Option<u32>,
+    slots: Option<SlotSweep>,
+}
+
+impl SetSweep {
+    pub fn new(window: Window, layers: BTreeSet<DevId>) -> SetSweep {
+        SetSweep { layers, counted: Vec::new(), levels: DeviceSweep::new(window), first: None, slots: None }
+    }
+
+    /// The device of the next number.
+    pub fn add(&mut self, dev: DevId) {
+        self.counted.push(!self.layers.contains(&dev));
+    }
+
+    /// `own` gives the slots of a device alone, as they stand before this event.
+    pub fn start<'a>(&mut self, span: &Span, own: impl Fn(u32) -> &'a SlotSweep) {
+        if !self.counted[span.key as usize] {
+            return;
+        }
+        if let Some(slots) = self.slots_for(span.key, own) {
+            slots.start(span);
+        }
+        self.levels.change(span.start_ns, span.class, 1);
+    }
+
+    /// A request of device `key` is done.
+    pub fn done(&mut self, at_ns: i64, key: u32, class: Class) {
+        if !self.counted[key as usize] {
+            return;
+        }
+        if let Some(slots) = &mut self.slots {
+            slots.done(at_ns, key, class);
+        }
+        self.levels.change(at_ns, class, -1);
+    }
+
+    /// A request that took no time.
+    pub fn instant<'a>(&mut self, span: &Span, own: impl Fn(u32) -> &'a SlotSweep) {
+        if !self.counted[span.key as usize] {
+            return;
+        }
+        if let Some(slots) = self.slots_for(span.key, own) {
+            slots.instant(span);
+        }
+    }
+
+    fn slots_for<'a>(&mut self, key: u32, own: impl Fn(u32) -> &'a SlotSweep) -> Option<&mut SlotSweep> {
+        let first = *self.first.get_or_insert(key);
+        if self.slots.is_none() && key != first {
+            self.slots = Some(own(first).clone());
+        }
+        self.slots.as_mut()
+    }
+
+    /// The answers. `busy` are the devices' own busy percents.
+    pub fn finish(mut self, window: Window, busy: &[(DevId, Option<f64>)]) -> (SetSummary, Option<SlotSummary>) {
+        self.levels.finish(window);
+        let (above, inside): (Vec<_>, Vec<_>) = busy.iter().partition(|(dev, _)| self.layers.contains(dev));
+        let own: Vec<f64> = inside.iter().filter_map(|(_, percent)| *percent).collect();
+        let n = own.len();
+        let levels = &self.levels;
+        // Of counters alone nobody knows what the devices did together.
+        let known = |v: Option<f64>| v.filter(|_| n > 0);
+        let set = SetSummary {
+            devices: n,
+            members: inside.iter().map(|(dev, _)| *dev).collect(),
+            left_out: above.iter().map(|(dev, _)| *dev).collect(),
+            mean_busy_percent: (n > 0).then(|| own.iter().sum::<f64>() / n as f64),
+            max_busy_percent: own.iter().copied().max_by(f64::total_cmp),
+            busy_percent: known(levels.all.busy_percent()),
+            busy_read_percent: known(levels.read.busy_percent()),
+            busy_write_percent: known(levels.write.busy_percent()),
+            busy_both_percent: known(levels.both.busy_percent()),
+            concurrency: if n > 0 { Concurrency::of(&levels.all) } else { Concurrency::default() },
+        };
+        (set, self.slots.map(|slots| slots.finish(window)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{Report, ReportBuilder};
+    use super::*;
+    use crate::model::{Io, Op};
+
+    const DISKS: [DevId; 2] = [DevId(8 << 20), DevId(8 << 20 | 16)];
+    const ABOVE: DevId = DevId(253 << 20);
+
+    /// 10 s in which each disk takes a 100 ms request a second, the two of them half overlapping, all through a layer.
+    fn report(layers: &[DevId]) -> Report {
+        let mut builder =
+            ReportBuilder::new(Window::new(0, 10_000_000_000)).leaving_out(layers.iter().copied().collect());
+        for i in 0..10 {
+            for (disk, delay_ns) in DISKS.into_iter().zip([0, 50_000_000]) {
+                let done_ns = i * 1_000_000_000 + 100_000_000 + delay_ns;
+                let op = if disk == DISKS[0] { Op::READ } else { Op::WRITE };
+                builder.push(&Io::new(done_ns, ABOVE, op, 4096, Some(0), 100_000_000));
+                builder.push(&Io::new(done_ns, disk, op, 4096, Some(0), 100_000_000));
+            }
+        }
+        builder.finish(10_000_000_000)
+    }
+
+    #[test]
+    fn a_set_is_busy_when_any_of_it_is() {
+        let set = report(&[ABOVE]).set;
+        assert_eq!((set.devices, &*set.members, &*set.left_out), (2, &DISKS[..], &[ABOVE][..]));
+        assert_eq!(
+            (set.busy_percent, set.mean_busy_percent, set.max_busy_percent),
+            (Some(15.0), Some(10.0), Some(10.0))
+        );
+        assert_eq!((set.busy_read_percent, set.busy_both_percent), (Some(10.0), Some(5.0)));
+        assert_eq!((set.concurrency.mean, set.concurrency.max), (Some(0.2), Some(2)));
+    }
+
+    #[test]
+    fn layers_change_busy_time_by_nothing_and_concurrency_twofold() {
+        let (without, with) = (report(&[ABOVE]), report(&[]));
+        assert_eq!(without.set.busy_percent, with.set.busy_percent);
+        assert_eq!(with.set.concurrency.mean, Some(0.4));
+        let touched = |r: &Report| r.set_slots.as_ref().expect("several devices").all[0].touched.max;
+        assert_eq!((touched(&without), touched(&with)), (2.0, 4.0));
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_set_without_single_ios() {
+        let set = ReportBuilder::new(Window::new(0, 100)).finish(100).set;
+        assert_eq!((set.devices, set.busy_percent, set.concurrency.mean), (0, None, None));
+    }
+}
