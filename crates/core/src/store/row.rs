@@ -1,6 +1,6 @@
 //! How each observation becomes columns and comes back.
 
-use super::column::Column;
+use super::column::{Column, Ints};
 use super::frame::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
@@ -20,11 +20,17 @@ pub(crate) trait Row: Clone {
 
     /// Row `i` of decoded columns. Required columns have been checked: a missing value there reads as 0 or "".
     fn assemble(columns: &[Column], i: usize) -> Self;
+
+    /// Appends the first `n` rows of decoded columns.
+    fn assemble_all(columns: &[Column], n: usize, out: &mut Vec<Self>) {
+        out.extend((0..n).map(|i| Self::assemble(columns, i)));
+    }
 }
 
 /// Positions of the optional `io` columns, for [`super::IoColumns`].
 pub(crate) mod io_column {
     pub const QUEUE: usize = 4;
+    pub const DEVICE: usize = 5;
     pub const SECTOR: usize = 6;
     pub const FLAGS: usize = 7;
     pub const ERROR: usize = 8;
@@ -35,6 +41,7 @@ pub(crate) mod io_column {
     pub const INO: usize = 13;
     pub const FS_DEV: usize = 14;
     pub const ORIGIN: usize = 15;
+    pub const COUNT: usize = 16;
 }
 
 impl Row for Io {
@@ -65,24 +72,85 @@ impl Row for Io {
     }
 
     fn assemble(c: &[Column], i: usize) -> Io {
-        let narrow = |column: usize| c[column].int(i).map(|v| v as i32);
+        IoValues::of(c).io(i)
+    }
+
+    fn assemble_all(c: &[Column], n: usize, out: &mut Vec<Io>) {
+        let values = IoValues::of(c);
+        out.extend((0..n).map(|i| values.io(i)));
+    }
+}
+
+/// The values of one integer column, looked up once for all rows.
+#[derive(Clone, Copy)]
+enum Values<'a> {
+    Absent,
+    All(&'a [i64]),
+    Some(&'a Ints),
+}
+
+impl<'a> Values<'a> {
+    fn of(column: &'a Column) -> Values<'a> {
+        match column {
+            Column::Ints(ints) if ints.valid.is_none() => Values::All(&ints.values),
+            Column::Ints(ints) => Values::Some(ints),
+            _ => Values::Absent,
+        }
+    }
+
+    #[inline]
+    fn get(self, i: usize) -> Option<i64> {
+        match self {
+            Values::Absent => None,
+            Values::All(values) => values.get(i).copied(),
+            Values::Some(ints) => ints.get(i),
+        }
+    }
+
+    #[inline]
+    fn narrow(self, i: usize) -> Option<i32> {
+        self.get(i).map(|v| v as i32)
+    }
+}
+
+/// Decoded columns of the `io` table.
+struct IoValues<'a> {
+    ints: [Values<'a>; io_column::COUNT],
+    comm: Values<'a>,
+    comms: Vec<Comm>,
+}
+
+impl<'a> IoValues<'a> {
+    fn of(c: &'a [Column]) -> IoValues<'a> {
+        let (comm, comms) = match &c[io_column::COMM] {
+            Column::Texts(t) if t.index.valid.is_none() => (Values::All(&t.index.values), t.dictionary.as_slice()),
+            Column::Texts(t) => (Values::Some(&t.index), t.dictionary.as_slice()),
+            _ => (Values::Absent, [].as_slice()),
+        };
+        let comms = comms.iter().map(|word| Comm::new(word)).collect();
+        IoValues { ints: std::array::from_fn(|i| Values::of(&c[i])), comm, comms }
+    }
+
+    #[inline]
+    fn io(&self, i: usize) -> Io {
+        let c = &self.ints;
         Io {
-            done_ns: c[0].int(i).unwrap_or(0),
-            dev: DevId(narrow(1).unwrap_or(0)),
-            op: Op(narrow(2).unwrap_or(0)),
-            bytes: c[3].int(i).unwrap_or(0),
-            queue_ns: c[io_column::QUEUE].int(i),
-            device_ns: c[5].int(i).unwrap_or(0),
-            sector: c[io_column::SECTOR].int(i),
-            flags: narrow(io_column::FLAGS),
-            error: narrow(io_column::ERROR),
-            merges: narrow(io_column::MERGES),
-            tgid: narrow(io_column::TGID),
-            comm: c[io_column::COMM].text(i).map(Comm::new),
-            cgroup: c[io_column::CGROUP].int(i),
-            ino: c[io_column::INO].int(i),
-            fs_dev: narrow(io_column::FS_DEV),
-            origin: narrow(io_column::ORIGIN).map_or(Origin::Unknown, Origin::from_code),
+            done_ns: c[0].get(i).unwrap_or(0),
+            dev: DevId(c[1].narrow(i).unwrap_or(0)),
+            op: Op(c[2].narrow(i).unwrap_or(0)),
+            bytes: c[3].get(i).unwrap_or(0),
+            queue_ns: c[io_column::QUEUE].get(i),
+            device_ns: c[io_column::DEVICE].get(i).unwrap_or(0),
+            sector: c[io_column::SECTOR].get(i),
+            flags: c[io_column::FLAGS].narrow(i),
+            error: c[io_column::ERROR].narrow(i),
+            merges: c[io_column::MERGES].narrow(i),
+            tgid: c[io_column::TGID].narrow(i),
+            comm: self.comm.get(i).and_then(|word| self.comms.get(word as usize).copied()),
+            cgroup: c[io_column::CGROUP].get(i),
+            ino: c[io_column::INO].get(i),
+            fs_dev: c[io_column::FS_DEV].narrow(i),
+            origin: c[io_column::ORIGIN].narrow(i).map_or(Origin::Unknown, Origin::from_code),
         }
     }
 }
