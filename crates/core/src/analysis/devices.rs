@@ -145,6 +145,7 @@ pub struct DevicesSummary {
 pub struct DeviceIndex {
     devices: Vec<DevId>,
     numbers: HashMap<DevId, u32>,
+    last: Option<(DevId, u32)>,
 }
 
 impl DeviceIndex {
@@ -152,7 +153,19 @@ impl DeviceIndex {
     const FEW: usize = 16;
 
     /// The number of `dev`; a new one is the next.
+    #[inline]
     pub fn number(&mut self, dev: DevId) -> u32 {
+        match self.last {
+            Some((last, i)) if last == dev => i,
+            _ => {
+                let i = self.look_up(dev);
+                self.last = Some((dev, i));
+                i
+            }
+        }
+    }
+
+    fn look_up(&mut self, dev: DevId) -> u32 {
         if let Some(i) = self.devices.iter().take(Self::FEW).position(|d| *d == dev) {
             return i as u32;
         }
@@ -240,7 +253,7 @@ impl ClassSums {
 }
 
 /// Sequential or not, in the order of start.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Runs {
     next_sector: Option<i64>,
     pairs: u64,
@@ -265,7 +278,7 @@ impl Runs {
 }
 
 /// Levels of one device or set of devices, by time of start and end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct DeviceSweep {
     window: Window,
     pub(super) all: LevelTime,

@@ -31,7 +31,7 @@ impl LastSlot {
     }
 
     /// End of that slot.
-    pub fn to_ns(&self) -> i64 {
+    pub fn end_ns(&self) -> i64 {
         self.to_ns
     }
 }
@@ -48,7 +48,7 @@ mod tests {
             for ns in instants {
                 let index = last.index(ns, origin, width);
                 prop_assert_eq!(index, (ns - origin).div_euclid(width));
-                prop_assert_eq!(last.to_ns(), origin + (index + 1) * width);
+                prop_assert_eq!(last.end_ns(), origin + (index + 1) * width);
             }
         }
     }

@@ -95,7 +95,7 @@ impl LoadWindows {
                 self.room(i);
                 continue;
             }
-            let until = to_ns.min(self.swept.to_ns());
+            let until = to_ns.min(self.swept.end_ns());
             let sums = &mut self.sums[i];
             sums.area_ns += i128::from(self.level) * i128::from(until - self.since_ns);
             sums.busy_ns += until - self.since_ns;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::cells::Cells;
 use super::detail::{Completed, Swept};
-use super::device_set::SetSweep;
+use super::device_set::{SetSweep, SweptSet};
 use super::devices::{Counts, DeviceIndex, DeviceSweep, Issued, Sweeps};
 use super::io_ticks::Regime;
 use super::level::LevelTime;
@@ -97,7 +97,7 @@ struct ByStart {
 
 impl Sweep for ByStart {
     fn start(&mut self, span: &Span) {
-        self.set.start(span, |key| &self.own[key as usize].slots);
+        self.set.start(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
         self.sweeps.start(span);
         self.own[span.key as usize].start(span);
     }
@@ -109,7 +109,7 @@ impl Sweep for ByStart {
     }
 
     fn instant(&mut self, span: &Span) {
-        self.set.instant(span, |key| &self.own[key as usize].slots);
+        self.set.instant(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
         self.sweeps.start(span);
         self.sweeps.done(span.done_ns, span.key, span.class);
         self.own[span.key as usize].instant(span);
@@ -145,9 +145,10 @@ impl Starts {
     }
 
     /// What was swept of each of the devices `known`, and of them together.
-    pub fn finish(mut self, known: &[DevId]) -> (Vec<DeviceSweep>, Vec<Swept>, SetSweep, Clipped) {
+    pub fn finish(mut self, known: &[DevId]) -> (Vec<DeviceSweep>, Vec<Swept>, SweptSet, Clipped) {
         let clipped = self.order.finish(&mut self.swept);
         let ByStart { sweeps, own, set } = self.swept;
+        let set = set.swept(&sweeps.0);
         let sweeps = aligned(sweeps.0, &self.index, known, || DeviceSweep::new(self.window));
         let own = aligned(own, &self.index, known, || Swept::new(self.window, self.kernel));
         (sweeps, own, set, clipped)

@@ -1,6 +1,6 @@
 //! How each observation becomes columns and comes back.
 
-use super::column::{Column, Ints};
+use super::column::{Column, Texts};
 use super::frame::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
@@ -41,7 +41,6 @@ pub(crate) mod io_column {
     pub const INO: usize = 13;
     pub const FS_DEV: usize = 14;
     pub const ORIGIN: usize = 15;
-    pub const COUNT: usize = 16;
 }
 
 impl Row for Io {
@@ -72,85 +71,90 @@ impl Row for Io {
     }
 
     fn assemble(c: &[Column], i: usize) -> Io {
-        IoValues::of(c).io(i)
+        let mut io = [BLANK];
+        IoValues::of(c).fill(i, &mut io);
+        let [io] = io;
+        io
     }
 
     fn assemble_all(c: &[Column], n: usize, out: &mut Vec<Io>) {
+        let first = out.len();
+        out.resize(first + n, BLANK);
         let values = IoValues::of(c);
-        out.extend((0..n).map(|i| values.io(i)));
-    }
-}
-
-/// The values of one integer column, looked up once for all rows.
-#[derive(Clone, Copy)]
-enum Values<'a> {
-    Absent,
-    All(&'a [i64]),
-    Some(&'a Ints),
-}
-
-impl<'a> Values<'a> {
-    fn of(column: &'a Column) -> Values<'a> {
-        match column {
-            Column::Ints(ints) if ints.valid.is_none() => Values::All(&ints.values),
-            Column::Ints(ints) => Values::Some(ints),
-            _ => Values::Absent,
+        // Column by column, but few enough rows at a time that they stay in the cache.
+        for (i, rows) in out[first..].chunks_mut(ROWS_AT_ONCE).enumerate() {
+            values.fill(i * ROWS_AT_ONCE, rows);
         }
     }
-
-    #[inline]
-    fn get(self, i: usize) -> Option<i64> {
-        match self {
-            Values::Absent => None,
-            Values::All(values) => values.get(i).copied(),
-            Values::Some(ints) => ints.get(i),
-        }
-    }
-
-    #[inline]
-    fn narrow(self, i: usize) -> Option<i32> {
-        self.get(i).map(|v| v as i32)
-    }
 }
+
+const ROWS_AT_ONCE: usize = 64;
+
+/// Nothing is known.
+const BLANK: Io = Io {
+    done_ns: 0,
+    dev: DevId(0),
+    op: Op(0),
+    bytes: 0,
+    queue_ns: None,
+    device_ns: 0,
+    sector: None,
+    flags: None,
+    error: None,
+    merges: None,
+    tgid: None,
+    comm: None,
+    cgroup: None,
+    ino: None,
+    fs_dev: None,
+    origin: Origin::Unknown,
+};
 
 /// Decoded columns of the `io` table.
 struct IoValues<'a> {
-    ints: [Values<'a>; io_column::COUNT],
-    comm: Values<'a>,
+    columns: &'a [Column],
     comms: Vec<Comm>,
 }
 
 impl<'a> IoValues<'a> {
-    fn of(c: &'a [Column]) -> IoValues<'a> {
-        let (comm, comms) = match &c[io_column::COMM] {
-            Column::Texts(t) if t.index.valid.is_none() => (Values::All(&t.index.values), t.dictionary.as_slice()),
-            Column::Texts(t) => (Values::Some(&t.index), t.dictionary.as_slice()),
-            _ => (Values::Absent, [].as_slice()),
+    fn of(columns: &'a [Column]) -> IoValues<'a> {
+        let words = match &columns[io_column::COMM] {
+            Column::Texts(texts) => texts.dictionary.as_slice(),
+            _ => &[],
         };
-        let comms = comms.iter().map(|word| Comm::new(word)).collect();
-        IoValues { ints: std::array::from_fn(|i| Values::of(&c[i])), comm, comms }
+        IoValues { columns, comms: words.iter().map(|word| Comm::new(word)).collect() }
     }
 
+    /// Fills `rows`, which are blank, from row `first` of the columns on.
+    fn fill(&self, first: usize, rows: &mut [Io]) {
+        self.set(0, first, rows, |io, v| io.done_ns = v);
+        self.set(1, first, rows, |io, v| io.dev = DevId(v as i32));
+        self.set(2, first, rows, |io, v| io.op = Op(v as i32));
+        self.set(3, first, rows, |io, v| io.bytes = v);
+        self.set(io_column::QUEUE, first, rows, |io, v| io.queue_ns = Some(v));
+        self.set(io_column::DEVICE, first, rows, |io, v| io.device_ns = v);
+        self.set(io_column::SECTOR, first, rows, |io, v| io.sector = Some(v));
+        self.set(io_column::FLAGS, first, rows, |io, v| io.flags = Some(v as i32));
+        self.set(io_column::ERROR, first, rows, |io, v| io.error = Some(v as i32));
+        self.set(io_column::MERGES, first, rows, |io, v| io.merges = Some(v as i32));
+        self.set(io_column::TGID, first, rows, |io, v| io.tgid = Some(v as i32));
+        self.set(io_column::COMM, first, rows, |io, v| io.comm = self.comms.get(v as usize).copied());
+        self.set(io_column::CGROUP, first, rows, |io, v| io.cgroup = Some(v));
+        self.set(io_column::INO, first, rows, |io, v| io.ino = Some(v));
+        self.set(io_column::FS_DEV, first, rows, |io, v| io.fs_dev = Some(v as i32));
+        self.set(io_column::ORIGIN, first, rows, |io, v| io.origin = Origin::from_code(v as i32));
+    }
+
+    /// Hands each row its value of one column, where it has one.
     #[inline]
-    fn io(&self, i: usize) -> Io {
-        let c = &self.ints;
-        Io {
-            done_ns: c[0].get(i).unwrap_or(0),
-            dev: DevId(c[1].narrow(i).unwrap_or(0)),
-            op: Op(c[2].narrow(i).unwrap_or(0)),
-            bytes: c[3].get(i).unwrap_or(0),
-            queue_ns: c[io_column::QUEUE].get(i),
-            device_ns: c[io_column::DEVICE].get(i).unwrap_or(0),
-            sector: c[io_column::SECTOR].get(i),
-            flags: c[io_column::FLAGS].narrow(i),
-            error: c[io_column::ERROR].narrow(i),
-            merges: c[io_column::MERGES].narrow(i),
-            tgid: c[io_column::TGID].narrow(i),
-            comm: self.comm.get(i).and_then(|word| self.comms.get(word as usize).copied()),
-            cgroup: c[io_column::CGROUP].get(i),
-            ino: c[io_column::INO].get(i),
-            fs_dev: c[io_column::FS_DEV].narrow(i),
-            origin: c[io_column::ORIGIN].narrow(i).map_or(Origin::Unknown, Origin::from_code),
+    fn set(&self, column: usize, first: usize, rows: &mut [Io], put: impl Fn(&mut Io, i64)) {
+        let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &self.columns[column] else { return };
+        let values = rows.iter_mut().zip(&ints.values[first..]);
+        match &ints.valid {
+            None => values.for_each(|(io, v)| put(io, *v)),
+            Some(valid) => {
+                values.zip(&valid[first..]).filter(|(_, known)| **known).for_each(|((io, v), _)| put(io, *v))
+            }
         }
     }
 }
