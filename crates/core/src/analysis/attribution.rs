@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::last_slot::LastSlot;
 use super::timeline::Flow;
 use super::window::Window;
 use crate::model::Io;
@@ -44,6 +45,8 @@ pub struct Attribution {
     window: Window,
     bin_ns: i64,
     bins: Vec<Bin>,
+    completed: LastSlot,
+    arrived: LastSlot,
 }
 
 impl Attribution {
@@ -51,20 +54,33 @@ impl Attribution {
 
     /// Over `window`.
     pub fn new(window: Window) -> Attribution {
-        Attribution { window, bin_ns: 1_000_000_000, bins: Vec::new() }
+        let (completed, arrived) = (LastSlot::new(), LastSlot::new());
+        Attribution { window, bin_ns: 1_000_000_000, bins: Vec::new(), completed, arrived }
     }
 
     /// An I/O completes inside the window.
     pub fn push(&mut self, io: &Io) {
         let flow = Flow { ios: 1, bytes: io.bytes.max(0) as u64, total_ns: io.total_ns() };
-        self.at(io.done_ns).completed.add(&flow);
-        if io.start_ns() >= self.window.from_ns {
-            self.at(io.start_ns()).arrived.add(&flow);
+        let i = self.completed.index(io.done_ns, self.window.from_ns, self.bin_ns);
+        self.at(i).completed.add(&flow);
+        let start_ns = io.start_ns();
+        if start_ns >= self.window.from_ns {
+            let i = self.arrived.index(start_ns, self.window.from_ns, self.bin_ns);
+            self.at(i).arrived.add(&flow);
         }
     }
 
-    fn at(&mut self, ns: i64) -> &mut Bin {
-        let mut i = ((ns - self.window.from_ns) / self.bin_ns).max(0) as usize;
+    /// The bin that is number `i` now.
+    fn at(&mut self, i: i64) -> &mut Bin {
+        let mut i = i.max(0) as usize;
+        if i >= self.bins.len() {
+            i = self.room(i);
+        }
+        &mut self.bins[i]
+    }
+
+    /// Makes room for bin `i`, joining pairs when they become too many; its number then.
+    fn room(&mut self, mut i: usize) -> usize {
         while i >= Self::MOST {
             let join = |pair: &[Bin]| {
                 pair.iter().fold(Bin::default(), |mut sum, b| {
@@ -76,11 +92,12 @@ impl Attribution {
             self.bins = self.bins.chunks(2).map(join).collect();
             self.bin_ns *= 2;
             i /= 2;
+            (self.completed, self.arrived) = (LastSlot::new(), LastSlot::new());
         }
         if i >= self.bins.len() {
             self.bins.resize(i + 1, Bin::default());
         }
-        &mut self.bins[i]
+        i
     }
 
     /// The bins up to the end of `window`.

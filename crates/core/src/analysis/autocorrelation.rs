@@ -2,61 +2,102 @@
 
 /// Biased autocorrelation of `values` (mean removed) at lags `0..=max_lag`, scaled to 1 at lag 0; zeros for a constant.
 pub fn autocorrelation(values: &[f64], max_lag: usize) -> Vec<f64> {
-    let n = values.len();
-    let size = (n + max_lag + 1).next_power_of_two().max(2);
-    let mean = values.iter().sum::<f64>() / n.max(1) as f64;
-    let mut re: Vec<f64> = values.iter().map(|v| v - mean).collect();
-    re.resize(size, 0.0);
-    let mut im = vec![0.0; size];
-    let turns = Turns::new(size);
-    turns.transform(&mut re, &mut im);
-    for (r, i) in re.iter_mut().zip(&mut im) {
-        (*r, *i) = (*r * *r + *i * *i, 0.0);
+    Correlator::new(values.len(), max_lag).autocorrelation(values)
+}
+
+/// Correlates many series of one length: what does not depend on their values is made once.
+pub struct Correlator {
+    max_lag: usize,
+    turns: Turns,
+    re: Vec<f64>,
+    im: Vec<f64>,
+}
+
+impl Correlator {
+    /// For series of at most `n` values, and lags `0..=max_lag`.
+    pub fn new(n: usize, max_lag: usize) -> Correlator {
+        let size = (n + max_lag + 1).next_power_of_two().max(2);
+        Correlator { max_lag, turns: Turns::new(size), re: vec![0.0; size], im: vec![0.0; size] }
     }
-    // The power spectrum is even and real: a second forward transform inverts it up to scale.
-    turns.transform(&mut re, &mut im);
-    let power = re[0];
-    (0..=max_lag).map(|k| if power > 1e-9 * size as f64 { re[k] / power } else { 0.0 }).collect()
+
+    /// As [`autocorrelation`].
+    pub fn autocorrelation(&mut self, values: &[f64]) -> Vec<f64> {
+        let (re, im) = (&mut self.re, &mut self.im);
+        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        re.fill(0.0);
+        im.fill(0.0);
+        for (r, v) in re.iter_mut().zip(values) {
+            *r = v - mean;
+        }
+        self.turns.transform(re, im);
+        for (r, i) in re.iter_mut().zip(im.iter_mut()) {
+            (*r, *i) = (*r * *r + *i * *i, 0.0);
+        }
+        // The power spectrum is even and real: a second forward transform inverts it up to scale.
+        self.turns.transform(re, im);
+        let power = re[0];
+        let varies = power > 1e-9 * re.len() as f64;
+        re[..=self.max_lag].iter().map(|r| if varies { r / power } else { 0.0 }).collect()
+    }
 }
 
 /// The roots of unity of one size.
 pub(super) struct Turns {
-    cos: Vec<f64>,
-    sin: Vec<f64>,
+    size: usize,
+    /// For each length of a butterfly, 2 to the size, in this order: half as many cosines, and as many sines.
+    roots: Vec<f64>,
 }
 
 impl Turns {
+    /// `size` is a power of two.
     pub(super) fn new(size: usize) -> Turns {
         let angle = |k: usize| -std::f64::consts::TAU * k as f64 / size as f64;
         let half = size / 2;
-        Turns { cos: (0..half).map(|k| angle(k).cos()).collect(), sin: (0..half).map(|k| angle(k).sin()).collect() }
+        let cos: Vec<f64> = (0..half).map(|k| angle(k).cos()).collect();
+        let sin: Vec<f64> = (0..half).map(|k| angle(k).sin()).collect();
+        let mut roots = Vec::with_capacity(2 * size);
+        let mut step = half;
+        while step > 0 {
+            roots.extend(cos.iter().step_by(step));
+            roots.extend(sin.iter().step_by(step));
+            step /= 2;
+        }
+        Turns { size, roots }
     }
 
-    /// Cooley and Tukey, radix 2, in place; the length is a power of two.
+    /// Cooley and Tukey, radix 2, in place; both have the length that [`Turns::new`] was given.
     pub(super) fn transform(&self, re: &mut [f64], im: &mut [f64]) {
-        let n = re.len();
-        let bits = n.trailing_zeros();
-        for i in 0..n {
+        let bits = self.size.trailing_zeros();
+        for i in 0..self.size {
             let j = (i as u32).reverse_bits() as usize >> (32 - bits);
             if i < j {
                 re.swap(i, j);
                 im.swap(i, j);
             }
         }
-        let mut len = 2;
-        while len <= n {
-            let (half, step) = (len / 2, n / len);
-            for begin in (0..n).step_by(len) {
-                for k in 0..half {
-                    let (c, s) = (self.cos[k * step], self.sin[k * step]);
-                    let (a, b) = (begin + k, begin + k + half);
-                    let (r, i) = (re[b] * c - im[b] * s, re[b] * s + im[b] * c);
-                    (re[b], im[b]) = (re[a] - r, im[a] - i);
-                    (re[a], im[a]) = (re[a] + r, im[a] + i);
-                }
+        let (mut len, mut roots) = (2, self.roots.as_slice());
+        while len <= self.size {
+            let (cos, rest) = roots.split_at(len / 2);
+            let (sin, rest) = rest.split_at(len / 2);
+            for (re, im) in re.chunks_exact_mut(len).zip(im.chunks_exact_mut(len)) {
+                butterflies(cos, sin, re, im);
             }
-            len *= 2;
+            (len, roots) = (2 * len, rest);
         }
+    }
+}
+
+/// One butterfly for each root; slices of one known length, so that several are done at once.
+fn butterflies(cos: &[f64], sin: &[f64], re: &mut [f64], im: &mut [f64]) {
+    let half = cos.len();
+    let (re_a, re_b) = re.split_at_mut(half);
+    let (im_a, im_b) = im.split_at_mut(half);
+    let (sin, re_b, im_a, im_b) = (&sin[..half], &mut re_b[..half], &mut im_a[..half], &mut im_b[..half]);
+    for k in 0..half {
+        let (c, s) = (cos[k], sin[k]);
+        let (r, i) = (re_b[k] * c - im_b[k] * s, re_b[k] * s + im_b[k] * c);
+        (re_b[k], im_b[k]) = (re_a[k] - r, im_a[k] - i);
+        (re_a[k], im_a[k]) = (re_a[k] + r, im_a[k] + i);
     }
 }
 

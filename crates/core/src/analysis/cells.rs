@@ -4,8 +4,10 @@
 //! stay at 1 ms, days become 10 ms, months 100 ms, and memory stays bounded.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::devices::DeviceIndex;
+use super::last_slot::LastSlot;
 use super::window::Window;
 use crate::model::{Class, Comm, DevId, Io, Origin};
 
@@ -43,11 +45,29 @@ impl Actor {
     }
 }
 
+/// The hash of what is mixed already.
+#[derive(Debug, Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.0 = self.0.rotate_left(8) ^ u64::from(*b));
+    }
+
+    fn write_u64(&mut self, bits: u64) {
+        self.0 = bits;
+    }
+}
+
 /// Actors by number; 0 is whoever comes after the first [`Actors::MOST`].
 #[derive(Debug)]
 struct Actors {
     known: Vec<Actor>,
-    numbers: HashMap<u64, u32>,
+    numbers: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
     last: Option<(Actor, u32)>,
 }
 
@@ -61,11 +81,12 @@ impl Actors {
         }
         // Inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
         let mut bits = 0xcbf2_9ce4_8422_2325_u64;
-        let comm = actor
-            .comm
-            .map_or(0, |c| c.as_bytes().iter().fold(1_u64, |h, b| h.wrapping_mul(0x100_0000_01b3) ^ u64::from(*b)));
+        let comm = actor.comm.map_or(0, Comm::to_bits);
+        let (front, back) = (comm as u64, (comm >> 64) as u64);
         let (dev, ino) = actor.file.unwrap_or((-1, -1));
-        for part in [comm, actor.tgid.map_or(u64::MAX, |t| t as u64), actor.origin as u64, dev as u64, ino as u64] {
+        for part in
+            [front, back, actor.tgid.map_or(u64::MAX, |t| t as u64), actor.origin as u64, dev as u64, ino as u64]
+        {
             bits = (bits ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
         let room = self.known.len() < Self::MOST;
@@ -161,6 +182,7 @@ impl Series {
 pub struct Cells {
     window: Window,
     cell_ns: i64,
+    last: LastSlot,
     most: usize,
     index: DeviceIndex,
     devices: Vec<Vec<Cell>>,
@@ -184,9 +206,10 @@ impl Cells {
     }
 
     fn with_most(window: Window, most: usize) -> Cells {
-        let actors = Actors { known: Vec::new(), numbers: HashMap::new(), last: None };
+        let actors = Actors { known: Vec::new(), numbers: HashMap::default(), last: None };
         let index = DeviceIndex::default();
-        Cells { window, cell_ns: Self::FINEST_NS, most, index, devices: Vec::new(), total: 0, actors }
+        let (cell_ns, last) = (Self::FINEST_NS, LastSlot::new());
+        Cells { window, cell_ns, last, most, index, devices: Vec::new(), total: 0, actors }
     }
 
     /// Takes the next completed I/O; discards and flushes move no data and are left out.
@@ -199,7 +222,7 @@ impl Cells {
         if i == self.devices.len() {
             self.devices.push(Vec::new());
         }
-        let slot = ((io.done_ns - self.window.from_ns) / self.cell_ns) as u32;
+        let slot = self.last.index(io.done_ns, self.window.from_ns, self.cell_ns) as u32;
         let actor = self.actors.number(io);
         let cells = &mut self.devices[i];
         if cells.last().is_none_or(|c| c.slot < slot) {
@@ -220,6 +243,7 @@ impl Cells {
 
     fn grow(&mut self) {
         self.cell_ns *= 10;
+        self.last = LastSlot::new();
         self.total = 0;
         for cells in &mut self.devices {
             let mut kept = 0;

@@ -10,6 +10,7 @@ use super::capacity::{Capacity, Known, capacity};
 use super::cells::{Actor, CLASSES, Cells, Series};
 use super::envelope::{Unevenness, max_sliding, unevenness};
 use super::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
+use super::latencies::Latencies;
 use super::load::{LoadPoint, LoadWindows};
 use super::losses::Losses;
 use super::order::{Span, Sweep};
@@ -29,41 +30,25 @@ const SAMPLE: usize = 1 << 17;
 const BURST_SLOT_NS: i64 = 10_000_000;
 const MOST_SLOTS: i64 = 1_000_000;
 
-/// What is gathered of one device.
+/// What is swept of one device in the order of start.
 #[derive(Debug)]
-pub(super) struct Gathered {
+pub(super) struct Swept {
     pub slots: SlotSweep,
     ticks: Option<IoTicks>,
-    load: LoadWindows,
-    pub stages: Stages,
-    attribution: Attribution,
-    requests: [Requests; 2],
+    pub load: LoadWindows,
 }
 
-impl Gathered {
-    pub fn new(window: Window, kernel: Option<(Regime, u32)>) -> Gathered {
-        Gathered {
+impl Swept {
+    pub fn new(window: Window, kernel: Option<(Regime, u32)>) -> Swept {
+        Swept {
             slots: SlotSweep::new(window, SLOT_NS, GROUP_NS),
             ticks: kernel.map(|(regime, hz)| IoTicks::new(regime, hz)),
             load: LoadWindows::new(window),
-            stages: Stages::new(window),
-            attribution: Attribution::new(window),
-            requests: [Requests::new(SAMPLE), Requests::new(SAMPLE)],
-        }
-    }
-
-    /// An I/O completes inside the window.
-    pub fn complete(&mut self, io: &Io) {
-        self.load.complete(io.done_ns, io.bytes, io.total_ns());
-        self.stages.complete(io);
-        self.attribution.push(io);
-        if let Some(requests) = self.requests.get_mut(io.class() as usize) {
-            requests.push(Request::from(io));
         }
     }
 }
 
-impl Sweep for Gathered {
+impl Sweep for Swept {
     fn start(&mut self, span: &Span) {
         self.slots.start(span);
         self.load.start(span);
@@ -83,6 +68,36 @@ impl Sweep for Gathered {
     fn instant(&mut self, span: &Span) {
         self.slots.instant(span);
     }
+}
+
+/// What is gathered of one device as its I/Os complete.
+#[derive(Debug)]
+pub(super) struct Completed {
+    attribution: Attribution,
+    requests: [Requests; 2],
+}
+
+impl Completed {
+    pub fn new(window: Window) -> Completed {
+        Completed { attribution: Attribution::new(window), requests: [Requests::new(SAMPLE), Requests::new(SAMPLE)] }
+    }
+
+    /// An I/O completes inside the window.
+    pub fn push(&mut self, io: &Io) {
+        self.attribution.push(io);
+        if let Some(requests) = self.requests.get_mut(io.class() as usize) {
+            requests.push(Request::from(io));
+        }
+    }
+}
+
+/// All that is gathered of one device.
+pub(super) struct Gathered {
+    pub swept: Swept,
+    pub stages: Stages,
+    pub completed: Completed,
+    /// Start to done.
+    pub s2c: Latencies,
 }
 
 /// Reads or writes of one device.
@@ -171,22 +186,23 @@ pub(super) struct Around<'a> {
 impl Gathered {
     /// The detail of this device.
     pub fn finish(self, around: &Around) -> DeviceDetail {
-        let stages = self.stages.finish();
-        let expected = self.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
-        let load = self.load.finish(around.window);
+        let Gathered { swept, stages, completed, s2c } = self;
+        let stages = stages.finish(s2c);
+        let expected = swept.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
+        let load = swept.load.finish(around.window);
         let series = CLASSES.map(|class| series_of(around, class));
         let bursts = [0, 1].map(|c| find_bursts(around, &series[c], CLASSES[c]));
-        let [reads, writes] = &self.requests;
+        let [reads, writes] = &completed.requests;
         let streams = [
             stream(around, Class::Read, &series, bursts[0].clone(), &bursts[1], [reads, writes], &load),
             stream(around, Class::Write, &series, bursts[1].clone(), &bursts[0], [writes, reads], &load),
         ];
         DeviceDetail {
             dev: around.dev,
-            slots: self.slots.finish(around.window),
+            slots: swept.slots.finish(around.window),
             util: util_check(around, &stages, expected),
             capacity: capacity(&load, &known_of(around, &stages, &series)),
-            attribution: self.attribution.finish(around.window),
+            attribution: completed.attribution.finish(around.window),
             peak_hour: peak_hour(around, &load),
             load,
             stages,

@@ -44,15 +44,15 @@ pub(super) struct SetSweep {
     layers: BTreeSet<DevId>,
     /// Whether a device belongs to the set, by its number.
     counted: Vec<bool>,
-    levels: DeviceSweep,
-    /// The first device of the set that did I/O: up to a second one's first, the set's slots are its own.
+    window: Window,
+    /// The first device of the set that did I/O: up to a second one's first, what holds for it holds for the set.
     first: Option<u32>,
-    slots: Option<SlotSweep>,
+    both: Option<(DeviceSweep, SlotSweep)>,
 }
 
 impl SetSweep {
     pub fn new(window: Window, layers: BTreeSet<DevId>) -> SetSweep {
-        SetSweep { layers, counted: Vec::new(), levels: DeviceSweep::new(window), first: None, slots: None }
+        SetSweep { layers, counted: Vec::new(), window, first: None, both: None }
     }
 
     /// The device of the next number.
@@ -60,46 +60,65 @@ impl SetSweep {
         self.counted.push(!self.layers.contains(&dev));
     }
 
-    /// `own` gives the slots of a device alone, as they stand before this event.
-    pub fn start<'a>(&mut self, span: &Span, own: impl Fn(u32) -> &'a SlotSweep) {
-        if !self.counted[span.key as usize] {
-            return;
-        }
-        if let Some(slots) = self.slots_for(span.key, own) {
+    /// `own` gives what is swept of a device alone, as it stands before this event.
+    pub fn start<'a>(&mut self, span: &Span, own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep)) {
+        if let Some((levels, slots)) = self.together(span.key, own) {
             slots.start(span);
+            levels.change(span.start_ns, span.class, 1);
         }
-        self.levels.change(span.start_ns, span.class, 1);
     }
 
     /// A request of device `key` is done.
     pub fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        if !self.counted[key as usize] {
-            return;
-        }
-        if let Some(slots) = &mut self.slots {
+        if let Some((levels, slots)) = self.both.as_mut().filter(|_| self.counted[key as usize]) {
             slots.done(at_ns, key, class);
+            levels.change(at_ns, class, -1);
         }
-        self.levels.change(at_ns, class, -1);
     }
 
     /// A request that took no time.
-    pub fn instant<'a>(&mut self, span: &Span, own: impl Fn(u32) -> &'a SlotSweep) {
-        if !self.counted[span.key as usize] {
-            return;
-        }
-        if let Some(slots) = self.slots_for(span.key, own) {
+    pub fn instant<'a>(&mut self, span: &Span, own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep)) {
+        if let Some((_, slots)) = self.together(span.key, own) {
             slots.instant(span);
         }
     }
 
-    fn slots_for<'a>(&mut self, key: u32, own: impl Fn(u32) -> &'a SlotSweep) -> Option<&mut SlotSweep> {
-        let first = *self.first.get_or_insert(key);
-        if self.slots.is_none() && key != first {
-            self.slots = Some(own(first).clone());
+    /// What is swept of the set, once a second device of it does I/O.
+    fn together<'a>(
+        &mut self,
+        key: u32,
+        own: impl Fn(u32) -> (&'a DeviceSweep, &'a SlotSweep),
+    ) -> Option<&mut (DeviceSweep, SlotSweep)> {
+        if !self.counted[key as usize] {
+            return None;
         }
-        self.slots.as_mut()
+        let first = *self.first.get_or_insert(key);
+        if self.both.is_none() && key != first {
+            let (levels, slots) = own(first);
+            self.both = Some((levels.clone(), slots.clone()));
+        }
+        self.both.as_mut()
     }
 
+    /// What was swept of the set, with `own` of each device by number; slots only of more devices than one.
+    pub fn swept(self, own: &[DeviceSweep]) -> SweptSet {
+        let (levels, slots) = match (self.both, self.first) {
+            (Some((levels, slots)), _) => (levels, Some(slots)),
+            (None, Some(first)) => (own[first as usize].clone(), None),
+            (None, None) => (DeviceSweep::new(self.window), None),
+        };
+        SweptSet { layers: self.layers, levels, slots }
+    }
+}
+
+/// A set of devices after the sweep.
+pub(super) struct SweptSet {
+    layers: BTreeSet<DevId>,
+    levels: DeviceSweep,
+    slots: Option<SlotSweep>,
+}
+
+impl SweptSet {
     /// The answers. `busy` are the devices' own busy percents.
     pub fn finish(mut self, window: Window, busy: &[(DevId, Option<f64>)]) -> (SetSummary, Option<SlotSummary>) {
         self.levels.finish(window);

@@ -145,6 +145,7 @@ pub struct DevicesSummary {
 pub struct DeviceIndex {
     devices: Vec<DevId>,
     numbers: HashMap<DevId, u32>,
+    last: Option<(DevId, u32)>,
 }
 
 impl DeviceIndex {
@@ -152,7 +153,19 @@ impl DeviceIndex {
     const FEW: usize = 16;
 
     /// The number of `dev`; a new one is the next.
+    #[inline]
     pub fn number(&mut self, dev: DevId) -> u32 {
+        match self.last {
+            Some((last, i)) if last == dev => i,
+            _ => {
+                let i = self.look_up(dev);
+                self.last = Some((dev, i));
+                i
+            }
+        }
+    }
+
+    fn look_up(&mut self, dev: DevId) -> u32 {
         if let Some(i) = self.devices.iter().take(Self::FEW).position(|d| *d == dev) {
             return i as u32;
         }
@@ -240,7 +253,7 @@ impl ClassSums {
 }
 
 /// Sequential or not, in the order of start.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Runs {
     next_sector: Option<i64>,
     pairs: u64,
@@ -265,7 +278,7 @@ impl Runs {
 }
 
 /// Levels of one device or set of devices, by time of start and end.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct DeviceSweep {
     window: Window,
     pub(super) all: LevelTime,
@@ -308,7 +321,7 @@ impl DeviceSweep {
 
 /// By device number.
 #[derive(Debug, Default)]
-pub(super) struct Sweeps(Vec<DeviceSweep>);
+pub(super) struct Sweeps(pub Vec<DeviceSweep>);
 
 impl Sweep for Sweeps {
     fn start(&mut self, span: &Span) {
@@ -326,7 +339,7 @@ impl Sweep for Sweeps {
 
 /// Between issue and done there are no classes to tell apart.
 #[derive(Debug, Default)]
-pub(super) struct Issued(Vec<LevelTime>);
+pub(super) struct Issued(pub Vec<LevelTime>);
 
 impl Sweep for Issued {
     fn start(&mut self, span: &Span) {
@@ -345,81 +358,66 @@ struct DeviceSums {
     lost: LostCount,
 }
 
-/// Accumulates [`DevicesSummary`].
-///
-/// I/Os count if they complete inside the window. Those that complete later but began before its end still belong to
-/// its busy time: keep pushing until none is left that did.
+/// What can be counted as I/Os complete; the rest must be swept.
 #[derive(Debug)]
-pub struct Devices {
+pub(super) struct Counts {
     window: Window,
     index: DeviceIndex,
     sums: Vec<DeviceSums>,
-    order: StartOrder,
-    pub(super) sweeps: Sweeps,
-    issue_order: StartOrder,
-    pub(super) issued: Issued,
     last_done_ns: Option<i64>,
     lost: LostCount,
     censored: u64,
 }
 
-impl Devices {
+impl Counts {
     /// For `window`, which may be open.
-    pub fn new(window: Window) -> Devices {
-        Devices {
+    pub fn new(window: Window) -> Counts {
+        Counts {
             window,
             index: DeviceIndex::default(),
             sums: Vec::new(),
-            order: StartOrder::new(Hold::RECORDING),
-            sweeps: Sweeps::default(),
-            issue_order: StartOrder::new(Hold::RECORDING),
-            issued: Issued::default(),
             last_done_ns: None,
             lost: LostCount(Some(0)),
             censored: 0,
         }
     }
 
-    fn make_room(&mut self, i: u32) {
+    fn number(&mut self, dev: DevId) -> u32 {
+        let i = self.index.number(dev);
         if i as usize == self.sums.len() {
-            let dev = self.index.devices()[i as usize];
             self.sums.push(DeviceSums { dev, classes: Default::default(), lost: LostCount(Some(0)) });
-            self.sweeps.0.push(DeviceSweep::new(self.window));
-            self.issued.0.push(LevelTime::new(self.window));
         }
+        i
     }
 
-    /// Takes the next completed I/O.
-    pub fn push(&mut self, io: &Io) {
-        if let Some((span, issued)) = self.admit(io) {
-            self.order.push(span, &mut self.sweeps);
-            self.issue_order.push(issued, &mut self.issued);
-        }
-    }
-
-    /// Counts `io` and gives its spans from start and from issue, for whoever sweeps; `None` before the window.
-    pub(super) fn admit(&mut self, io: &Io) -> Option<(Span, Span)> {
+    /// Counts `io` if it completes inside the window; the number of its device, `None` before the window.
+    pub fn admit(&mut self, io: &Io) -> Option<u32> {
         if io.done_ns < self.window.from_ns {
             return None;
         }
-        let i = self.index.number(io.dev);
-        self.make_room(i);
+        let i = self.number(io.dev);
         if self.window.contains(io.done_ns) {
             self.sums[i as usize].classes[io.class() as usize].add(io);
             self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));
         }
-        let span = Span::of(io, i);
-        Some((span, Span { start_ns: io.issue_ns().min(io.done_ns), ..span }))
+        Some(i)
     }
 
-    /// The devices by the numbers that spans carry.
-    pub(super) fn known(&self) -> &[DevId] {
+    /// The devices by their numbers.
+    pub fn known(&self) -> &[DevId] {
         self.index.devices()
     }
 
     /// The window as it stands when the recording ends at `end_ns`.
-    pub(super) fn closed_window(&self, end_ns: i64) -> Window {
+    pub fn closed_window(&self, end_ns: i64) -> Window {
         self.window.closed_at(end_ns, self.last_done_ns)
+    }
+
+    /// Latencies (start to done) of all classes of device number `i`.
+    pub fn latencies(&self, i: usize) -> Latencies {
+        let mut all = Latencies::new();
+        self.sums[i].classes.iter().for_each(|c| all.merge(&c.total));
+        all
     }
 
     /// Takes what is missing: counted by device where the device is known.
@@ -435,23 +433,21 @@ impl Devices {
         }
         self.lost.add(lost.ios);
         if let Some(dev) = lost.dev {
-            let i = self.index.number(dev);
-            self.make_room(i);
+            let i = self.number(dev);
             self.sums[i as usize].lost.add(lost.ios);
         }
     }
 
-    /// The answer. `end_ns` is the recording's end, which closes an open window.
-    pub fn finish(mut self, end_ns: i64) -> DevicesSummary {
-        let clipped = self.order.finish(&mut self.sweeps);
-        self.issue_order.finish(&mut self.issued);
-        self.finish_swept(end_ns, clipped)
-    }
-
-    /// The answer when somebody else has swept.
-    pub(super) fn finish_swept(self, end_ns: i64, clipped: Clipped) -> DevicesSummary {
+    /// The answer, with what was swept of each device in the order of [`Counts::known`].
+    pub fn finish(
+        self,
+        end_ns: i64,
+        sweeps: Vec<DeviceSweep>,
+        issued: Vec<LevelTime>,
+        clipped: Clipped,
+    ) -> DevicesSummary {
         let window = self.closed_window(end_ns);
-        let parts = self.sums.into_iter().zip(self.sweeps.0).zip(self.issued.0);
+        let parts = self.sums.into_iter().zip(sweeps).zip(issued);
         let mut devices: Vec<_> = parts.map(|((sums, sweep), issued)| summary(sums, sweep, issued, window)).collect();
         devices.sort_by_key(|d| d.dev);
         DevicesSummary {
@@ -463,6 +459,61 @@ impl Devices {
             censored_ios: self.censored,
             clipped,
         }
+    }
+}
+
+/// Accumulates [`DevicesSummary`].
+///
+/// I/Os count if they complete inside the window. Those that complete later but began before its end still belong to
+/// its busy time: keep pushing until none is left that did.
+#[derive(Debug)]
+pub struct Devices {
+    window: Window,
+    counts: Counts,
+    order: StartOrder,
+    sweeps: Sweeps,
+    issue_order: StartOrder,
+    issued: Issued,
+}
+
+impl Devices {
+    /// For `window`, which may be open.
+    pub fn new(window: Window) -> Devices {
+        Devices {
+            window,
+            counts: Counts::new(window),
+            order: StartOrder::new(Hold::RECORDING),
+            sweeps: Sweeps::default(),
+            issue_order: StartOrder::new(Hold::RECORDING),
+            issued: Issued::default(),
+        }
+    }
+
+    fn make_room(&mut self) {
+        let known = self.counts.known().len();
+        self.sweeps.0.resize_with(known, || DeviceSweep::new(self.window));
+        self.issued.0.resize_with(known, || LevelTime::new(self.window));
+    }
+
+    /// Takes the next completed I/O.
+    pub fn push(&mut self, io: &Io) {
+        let Some(key) = self.counts.admit(io) else { return };
+        self.make_room();
+        self.order.push(Span::of(io, key), &mut self.sweeps);
+        self.issue_order.push(Span::issued(io, key), &mut self.issued);
+    }
+
+    /// Takes what is missing: counted by device where the device is known.
+    pub fn lost(&mut self, lost: &Lost) {
+        self.counts.lost(lost);
+    }
+
+    /// The answer. `end_ns` is the recording's end, which closes an open window.
+    pub fn finish(mut self, end_ns: i64) -> DevicesSummary {
+        self.make_room();
+        let clipped = self.order.finish(&mut self.sweeps);
+        self.issue_order.finish(&mut self.issued);
+        self.counts.finish(end_ns, self.sweeps.0, self.issued.0, clipped)
     }
 }
 

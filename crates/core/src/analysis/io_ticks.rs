@@ -12,6 +12,8 @@
 
 use serde::Serialize;
 
+use super::last_slot::LastSlot;
+
 /// Which estimator a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -72,13 +74,15 @@ pub struct IoTicks {
     stamp: i64,
     in_flight: i64,
     jiffies: i64,
+    last: LastSlot,
 }
 
 impl IoTicks {
     /// For a kernel whose jiffies last `1/hz` seconds. Jiffies are taken to turn at multiples of that since the
     /// recording's start: their true phase is not known and does not matter on average.
     pub fn new(regime: Regime, hz: u32) -> IoTicks {
-        IoTicks { regime, jiffy_ns: 1_000_000_000 / i64::from(hz.max(1)), stamp: 0, in_flight: 0, jiffies: 0 }
+        let jiffy_ns = 1_000_000_000 / i64::from(hz.max(1));
+        IoTicks { regime, jiffy_ns, stamp: 0, in_flight: 0, jiffies: 0, last: LastSlot::new() }
     }
 
     /// An I/O starts.
@@ -94,7 +98,7 @@ impl IoTicks {
     }
 
     fn update(&mut self, at_ns: i64, end: bool) {
-        let now = at_ns.div_euclid(self.jiffy_ns);
+        let now = self.last.index(at_ns, 0, self.jiffy_ns);
         let since = now - self.stamp;
         if since <= 0 {
             return;

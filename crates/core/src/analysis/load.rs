@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::last_slot::LastSlot;
 use super::order::{Span, Sweep};
 use super::window::Window;
 use crate::model::Class;
@@ -43,6 +44,9 @@ pub struct LoadWindows {
     level: i64,
     since_ns: i64,
     sums: Vec<Sums>,
+    /// Where the sweep is, and where completions are.
+    swept: LastSlot,
+    completed: LastSlot,
 }
 
 impl LoadWindows {
@@ -54,20 +58,29 @@ impl LoadWindows {
 
     /// Over `window`.
     pub fn new(window: Window) -> LoadWindows {
-        LoadWindows { window, len_ns: Self::SHORTEST_NS, level: 0, since_ns: window.from_ns, sums: Vec::new() }
+        LoadWindows {
+            window,
+            len_ns: Self::SHORTEST_NS,
+            level: 0,
+            since_ns: window.from_ns,
+            sums: Vec::new(),
+            swept: LastSlot::new(),
+            completed: LastSlot::new(),
+        }
     }
 
-    fn at(&mut self, ns: i64) -> &mut Sums {
-        let mut i = ((ns - self.window.from_ns) / self.len_ns) as usize;
+    /// Makes room for window `i`, joining pairs when they become too many; its number then.
+    fn room(&mut self, mut i: usize) -> usize {
         while i >= Self::MOST {
             self.sums = self.sums.chunks(2).map(|pair| pair.iter().fold(Sums::default(), joined)).collect();
             self.len_ns *= 2;
             i /= 2;
+            (self.swept, self.completed) = (LastSlot::new(), LastSlot::new());
         }
         if i >= self.sums.len() {
             self.sums.resize(i + 1, Sums::default());
         }
-        &mut self.sums[i]
+        i
     }
 
     fn advance(&mut self, to_ns: i64) {
@@ -77,13 +90,15 @@ impl LoadWindows {
             return;
         }
         while self.since_ns < to_ns {
-            let (since, level, from_ns) = (self.since_ns, self.level, self.window.from_ns);
-            self.at(since);
-            let end = from_ns + ((since - from_ns) / self.len_ns + 1) * self.len_ns;
-            let until = to_ns.min(end);
-            let sums = self.at(since);
-            sums.area_ns += i128::from(level) * i128::from(until - since);
-            sums.busy_ns += until - since;
+            let i = self.swept.index(self.since_ns, self.window.from_ns, self.len_ns) as usize;
+            if i >= self.sums.len() {
+                self.room(i);
+                continue;
+            }
+            let until = to_ns.min(self.swept.end_ns());
+            let sums = &mut self.sums[i];
+            sums.area_ns += i128::from(self.level) * i128::from(until - self.since_ns);
+            sums.busy_ns += until - self.since_ns;
             self.since_ns = until;
         }
     }
@@ -91,7 +106,11 @@ impl LoadWindows {
     /// An I/O completes: it counts in the window of its completion.
     pub fn complete(&mut self, done_ns: i64, bytes: i64, total_ns: i64) {
         if self.window.contains(done_ns) {
-            let sums = self.at(done_ns);
+            let mut i = self.completed.index(done_ns, self.window.from_ns, self.len_ns) as usize;
+            if i >= self.sums.len() {
+                i = self.room(i);
+            }
+            let sums = &mut self.sums[i];
             sums.ios += 1;
             sums.bytes += bytes.max(0) as u64;
             sums.total_ns += i128::from(total_ns);

@@ -45,6 +45,11 @@ impl Span {
             class: io.class(),
         }
     }
+
+    /// The same from issue to completion.
+    pub fn issued(io: &Io, key: u32) -> Span {
+        Span { start_ns: io.issue_ns().min(io.done_ns), ..Span::of(io, key) }
+    }
 }
 
 /// What eats edges in the order of time.
@@ -96,6 +101,9 @@ struct End {
 const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNK_BITS: u32 = 11;
 
+/// At least so many spans are held before settled ones leave.
+const SETTLED: usize = 1 << 13;
+
 /// Farther back than so many spans a start is not merged, but put aside.
 const REACH: usize = 1 << 15;
 
@@ -116,6 +124,7 @@ pub struct StartOrder {
     ends: VecDeque<End>,
     swept_to_ns: i64,
     next_drain: usize,
+    next_settle: usize,
     clipped: Clipped,
 }
 
@@ -132,6 +141,7 @@ impl StartOrder {
             ends: VecDeque::new(),
             swept_to_ns: i64::MIN,
             next_drain: hold.spans.max(2),
+            next_settle: SETTLED,
             clipped: Clipped::default(),
         }
     }
@@ -146,7 +156,7 @@ impl StartOrder {
         if self.chunk.len() == CHUNK {
             self.merge_chunk();
         }
-        if self.starts.len() + self.late.len() + self.chunk.len() >= self.next_drain {
+        if self.held() >= self.next_drain {
             let middle = self.ends.get(self.ends.len() / 2).map_or(span.done_ns, |e| e.at_ns);
             self.drain_to(middle, sweep);
             self.next_drain = self.hold.spans.max(2 * self.starts.len()).max(2);
@@ -157,6 +167,21 @@ impl StartOrder {
                 self.drain_to(span.done_ns - self.hold.ns, sweep);
             }
         }
+    }
+
+    /// Says that no span still to come begins before `later_start_ns`: what lies before it may leave at any time. Held
+    /// spans then stay few enough for the cache.
+    pub fn settle(&mut self, later_start_ns: i64, sweep: &mut impl Sweep) {
+        let is_end = later_start_ns == i64::MAX;
+        if is_end || later_start_ns <= self.swept_to_ns || self.held() < self.next_settle {
+            return;
+        }
+        self.drain_to(later_start_ns, sweep);
+        self.next_settle = SETTLED.max(2 * self.held());
+    }
+
+    fn held(&self) -> usize {
+        self.starts.len() + self.late.len() + self.chunk.len()
     }
 
     /// Hands out all edges before `to_ns`; later spans that began earlier will be clipped to it.

@@ -13,8 +13,8 @@
 
 use serde::Serialize;
 
-use super::autocorrelation::autocorrelation;
-use super::periodogram::{PowerPeak, lomb_scargle};
+use super::autocorrelation::{Correlator, autocorrelation};
+use super::periodogram::{PowerPeak, Transform};
 use super::stats::{Shuffler, mad, mean_sd, median};
 
 /// What may be said.
@@ -42,6 +42,9 @@ pub const MOST_SLOTS: usize = 4096;
 
 /// So many random placements that do as well end the test: chance explains it.
 const ENOUGH: usize = 10;
+
+/// Onsets that a periodogram needs.
+const LEAST_ONSETS: usize = 5;
 
 /// What was found in one series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -161,7 +164,7 @@ impl Candidate {
         let runs = runs_of(&logs);
         let onsets = onset_slots(runs.iter().map(|r| (r.first, r.values.len())));
         let mut result = nothing(onsets.into_iter().map(|i| i as f64 * dt_s).collect(), dt_s);
-        let peak = Peak::of(&autocorrelation(&logs, logs.len() / 3)).filter(|_| result.onsets >= 3);
+        let peak = if result.onsets < 3 { None } else { Peak::of(&autocorrelation(&logs, logs.len() / 3)) };
         if let Some(peak) = &peak {
             result.acf = Some(peak.height);
             result.cycles = Some(logs.len() as f64 / peak.lag);
@@ -196,12 +199,16 @@ impl Candidate {
     /// What the onsets alone say. They may overrule a doubt, not a denial for want of data.
     fn with_second_opinion(self) -> Periodicity {
         let (slots, mut result) = (self.logs.len(), self.result);
-        let Some(peak) = power_of(&self.runs, slots) else { return result };
+        if result.onsets < LEAST_ONSETS {
+            return result;
+        }
+        let transform = Transform::new(slots);
+        let Some(peak) = power_of(&self.runs, slots, &transform) else { return result };
         let dt_s = result.slot_s;
         result.onset_period_s = Some(peak.period * dt_s);
         result.onset_power = Some(peak.power);
         result.onset_p_value = chance(&self.logs, &self.runs, |_, at| {
-            power_at(at, slots).is_some_and(|p| p.highest >= peak.highest * (1.0 - 1e-9))
+            power_at(at, slots, &transform).is_some_and(|p| p.highest >= peak.highest * (1.0 - 1e-9))
         });
         if result.verdict != Verdict::NotPeriodic || result.onset_p_value.is_none_or(|p| p > ALPHA / 2.0) {
             return result;
@@ -219,17 +226,17 @@ impl Candidate {
 }
 
 /// The onsets' highest power, at periods of five slots to a third of the series; `None` for fewer than five onsets.
-fn power_of(runs: &[Run], slots: usize) -> Option<PowerPeak> {
-    power_at(&onset_slots(runs.iter().map(|r| (r.first, r.values.len()))), slots)
+fn power_of(runs: &[Run], slots: usize, transform: &Transform) -> Option<PowerPeak> {
+    power_at(&onset_slots(runs.iter().map(|r| (r.first, r.values.len()))), slots, transform)
 }
 
-fn power_at(onsets: &[usize], slots: usize) -> Option<PowerPeak> {
-    if onsets.len() < 5 {
+fn power_at(onsets: &[usize], slots: usize, transform: &Transform) -> Option<PowerPeak> {
+    if onsets.len() < LEAST_ONSETS {
         return None;
     }
     let mut comb = vec![Some(0.0); slots];
     onsets.iter().for_each(|i| comb[*i] = Some(1.0));
-    lomb_scargle(&comb).peak(5.0, slots as f64 / 3.0)
+    transform.lomb_scargle(&comb).peak(5.0, slots as f64 / 3.0)
 }
 
 fn nothing(onsets_s: Vec<f64>, slot_s: f64) -> Periodicity {
@@ -323,7 +330,8 @@ fn refined(acf: &[f64], k: usize) -> f64 {
 
 /// The share of random placements whose highest correlation reaches `observed`.
 fn p_value(logs: &[f64], runs: &[Run], max_lag: usize, observed: f64) -> Option<f64> {
-    chance(logs, runs, |placed, _| Peak::of(&autocorrelation(placed, max_lag)).map_or(0.0, |p| p.highest) >= observed)
+    let mut correlator = Correlator::new(logs.len(), max_lag);
+    chance(logs, runs, |placed, _| Peak::of(&correlator.autocorrelation(placed)).map_or(0.0, |p| p.highest) >= observed)
 }
 
 /// The share of random placements of the runs that do as well, judged by the series and by its onsets. Stops early when

@@ -31,7 +31,29 @@ pub struct PowerPeak {
 
 /// Of `values` on a grid; `None` marks a slot that was not observed. All zero for a constant.
 pub fn lomb_scargle(values: &[Option<f64>]) -> Periodogram {
-    let size = (values.len() * OVERSAMPLING).next_power_of_two().max(4);
+    Transform::new(values.len()).lomb_scargle(values)
+}
+
+/// Makes the periodograms of many series of one length: what does not depend on their values is made once.
+pub struct Transform {
+    size: usize,
+    turns: Turns,
+}
+
+impl Transform {
+    /// For series of `slots` values.
+    pub fn new(slots: usize) -> Transform {
+        let size = (slots * OVERSAMPLING).next_power_of_two().max(4);
+        Transform { size, turns: Turns::new(size) }
+    }
+
+    /// As [`lomb_scargle`].
+    pub fn lomb_scargle(&self, values: &[Option<f64>]) -> Periodogram {
+        of_grid(values, self.size, &self.turns)
+    }
+}
+
+fn of_grid(values: &[Option<f64>], size: usize, turns: &Turns) -> Periodogram {
     let n = values.iter().flatten().count();
     let mean = values.iter().flatten().sum::<f64>() / n.max(1) as f64;
     let square: f64 = values.iter().flatten().map(|v| (v - mean).powi(2)).sum();
@@ -46,7 +68,7 @@ pub fn lomb_scargle(values: &[Option<f64>]) -> Periodogram {
             (re[i], im[i]) = (v - mean, 1.0);
         }
     }
-    Turns::new(size).transform(&mut re, &mut im);
+    turns.transform(&mut re, &mut im);
     // Spectrum of y at k, and of the mask at 2k.
     let y = |k: usize| (0.5 * (re[k] + re[size - k]), -0.5 * (im[k] - im[size - k]));
     let mask = |k: usize| (0.5 * (im[k] + im[size - k]), 0.5 * (re[k] - re[size - k]));

@@ -5,22 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::bursts::{Limit, LimitSource};
-use super::cells::Cells;
 use super::conclusions::{PathOf, conclude};
 use super::counted::Counted;
 use super::detail::{Around, DeviceDetail, Gathered};
-use super::device_set::{SetSummary, SetSweep};
-use super::devices::{Devices, DevicesSummary, Issued, Sweeps};
+use super::device_set::SetSummary;
+use super::devices::DevicesSummary;
 use super::findings::{self, Finding};
 use super::io_ticks::Regime;
+use super::latencies::Latencies;
 use super::losses::Losses;
-use super::order::{Hold, Span, StartOrder, Sweep};
-use super::page_cache::PageCache;
+use super::parts::{Completions, Issues, Part, Starts};
 use super::slots::SlotSummary;
 use super::timeline::CounterRates;
-use super::trouble::Trouble;
 use super::window::Window;
-use crate::model::{Class, DevId, Io, Lost, RecordingMeta, Request, Source};
+use crate::model::{DevId, Io, Lost, RecordingMeta, Request, Source};
 
 /// All answers about one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,62 +59,11 @@ pub struct ReportPlan {
 pub struct ReportBuilder {
     window: Window,
     plan: ReportPlan,
-    devices: Devices,
-    gathered: Vec<Gathered>,
-    set: SetSweep,
-    order: StartOrder,
-    issue_order: StartOrder,
-    cells: Cells,
+    completions: Completions,
+    starts: Starts,
+    issues: Issues,
     losses: Losses,
-    trouble: Trouble,
-    page_cache: PageCache,
     counted: BTreeMap<DevId, Counted>,
-}
-
-/// Whatever is swept in the order of start.
-struct ByStart<'a> {
-    sweeps: &'a mut Sweeps,
-    gathered: &'a mut [Gathered],
-    set: &'a mut SetSweep,
-}
-
-impl Sweep for ByStart<'_> {
-    fn start(&mut self, span: &Span) {
-        self.set.start(span, |key| &self.gathered[key as usize].slots);
-        self.sweeps.start(span);
-        self.gathered[span.key as usize].start(span);
-    }
-
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.set.done(at_ns, key, class);
-        self.sweeps.done(at_ns, key, class);
-        self.gathered[key as usize].done(at_ns, key, class);
-    }
-
-    fn instant(&mut self, span: &Span) {
-        self.set.instant(span, |key| &self.gathered[key as usize].slots);
-        self.sweeps.start(span);
-        self.sweeps.done(span.done_ns, span.key, span.class);
-        self.gathered[span.key as usize].instant(span);
-    }
-}
-
-/// Whatever is swept in the order of issue.
-struct ByIssue<'a> {
-    issued: &'a mut Issued,
-    gathered: &'a mut [Gathered],
-}
-
-impl Sweep for ByIssue<'_> {
-    fn start(&mut self, span: &Span) {
-        self.issued.start(span);
-        self.gathered[span.key as usize].stages.start(span);
-    }
-
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.issued.done(at_ns, key, class);
-        self.gathered[key as usize].stages.done(at_ns, key, class);
-    }
 }
 
 impl ReportBuilder {
@@ -138,7 +85,7 @@ impl ReportBuilder {
     /// The same, with devices that sums leave out; see [`ReportPlan::layers`]. Before the first I/O.
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
-        self.set = SetSweep::new(self.window, layers);
+        self.starts = Starts::new(self.window, self.plan.kernel, layers);
         self
     }
 
@@ -146,16 +93,11 @@ impl ReportBuilder {
     pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
         ReportBuilder {
             window,
-            set: SetSweep::new(window, plan.layers.clone()),
+            completions: Completions::new(window),
+            starts: Starts::new(window, plan.kernel, plan.layers.clone()),
+            issues: Issues::new(window),
             plan,
-            devices: Devices::new(window),
-            gathered: Vec::new(),
-            order: StartOrder::new(Hold::RECORDING),
-            issue_order: StartOrder::new(Hold::RECORDING),
-            cells: Cells::new(window),
             losses: Losses::default(),
-            trouble: Trouble::new(window),
-            page_cache: PageCache::new(window),
             counted: BTreeMap::new(),
         }
     }
@@ -163,38 +105,25 @@ impl ReportBuilder {
     /// Takes the next completed I/O, in the order of completion. I/Os that complete after the window but began inside
     /// it still belong to its busy time: push them too.
     pub fn push(&mut self, io: &Io) {
-        let Some((span, issued)) = self.devices.admit(io) else { return };
-        let i = span.key as usize;
-        self.make_room();
-        if self.window.contains(io.done_ns) {
-            self.gathered[i].complete(io);
-            self.cells.push(io);
-            self.trouble.push(io);
-            self.page_cache.push(io);
-        }
-        let (gathered, set) = (&mut self.gathered, &mut self.set);
-        self.order.push(span, &mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set });
-        self.issue_order.push(issued, &mut ByIssue { issued: &mut self.devices.issued, gathered });
+        self.parts().into_iter().for_each(|part| part.eat(std::slice::from_ref(io), i64::MIN));
     }
 
-    /// Devices of which only losses are known have a place too, and nothing to gather.
-    fn make_room(&mut self) {
-        while let Some(dev) = self.devices.known().get(self.gathered.len()) {
-            self.gathered.push(Gathered::new(self.window, self.plan.kernel));
-            self.set.add(*dev);
-        }
+    /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
+    /// does; none needs the others until all have eaten.
+    pub fn parts(&mut self) -> [&mut dyn Part; 3] {
+        [&mut self.issues, &mut self.completions, &mut self.starts]
     }
 
     /// Takes what is missing.
     pub fn lost(&mut self, lost: &Lost) {
-        self.devices.lost(lost);
-        self.trouble.lost(lost);
+        self.completions.counts.lost(lost);
+        self.completions.trouble.lost(lost);
         self.losses.push(lost);
     }
 
     /// Takes the next file-level request, where those were recorded: for what the page cache answered.
     pub fn request(&mut self, request: &Request) {
-        self.page_cache.request(request);
+        self.completions.page_cache.request(request);
     }
 
     /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
@@ -212,21 +141,23 @@ impl ReportBuilder {
 
     /// The answers, with files named by `path_of` where it knows them.
     pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
-        let window = self.devices.closed_window(end_ns);
-        let known = self.devices.known().to_vec();
-        self.make_room();
-        let (gathered, set) = (&mut self.gathered, &mut self.set);
-        let clipped = self.order.finish(&mut ByStart { sweeps: &mut self.devices.sweeps, gathered, set });
-        self.issue_order.finish(&mut ByIssue { issued: &mut self.devices.issued, gathered });
-        let mut devices = self.devices.finish_swept(end_ns, clipped);
+        self.completions.make_room();
+        let Completions { counts, devices: completed, cells, trouble, page_cache, .. } = self.completions;
+        let (window, known) = (counts.closed_window(end_ns), counts.known().to_vec());
+        let (sweeps, swept, set, clipped) = self.starts.finish(&known);
+        let (issued, stages) = self.issues.finish(&known);
+        let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
+        let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
             devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
             devices.ios = devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum();
         }
-        let mut found = self.trouble.finish(devices.ios);
-        found.extend(self.page_cache.finish(devices.lost_ios == Some(0)));
+        let mut found = trouble.finish(devices.ios);
+        found.extend(page_cache.finish(devices.lost_ios == Some(0)));
         let mut details = Vec::new();
-        for (dev, gathered) in known.into_iter().zip(self.gathered) {
+        let gathered = swept.into_iter().zip(stages).zip(completed).zip(s2c);
+        let gathered = gathered.map(|(((swept, stages), completed), s2c)| Gathered { swept, stages, completed, s2c });
+        for (dev, gathered) in known.into_iter().zip(gathered) {
             let Some(summary) = devices.devices.iter().find(|d| d.dev == dev && d.classes.iter().any(|c| c.ios > 0))
             else {
                 continue;
@@ -234,7 +165,7 @@ impl ReportBuilder {
             let detail = gathered.finish(&Around {
                 dev,
                 window,
-                cells: &self.cells,
+                cells: &cells,
                 losses: &self.losses,
                 limit: self.plan.limits.get(&dev).map(|l| Limit { bytes_per_s: *l, source: LimitSource::User }),
                 counted: self.counted.get(&dev).and_then(Counted::ticks),
@@ -253,7 +184,7 @@ impl ReportBuilder {
         let regime = self.plan.kernel.map(|k| k.0);
         let busy =
             |d: &DeviceDetail| (d.dev, devices.devices.iter().find(|s| s.dev == d.dev).and_then(|s| s.busy_percent));
-        let (set, set_slots) = self.set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
+        let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
         Report { devices, set, set_slots, util_io_ticks_percent, regime, details, findings: found }
     }
 }

@@ -104,6 +104,7 @@ pub struct SlotStream {
     width_ns: i64,
     slots_per_group: i64,
     slot: i64,
+    slot_end_ns: i64,
     level: i64,
     since_ns: i64,
     touched: u64,
@@ -122,6 +123,7 @@ impl SlotStream {
             width_ns: width_ns.max(1),
             slots_per_group: (group_ns / width_ns.max(1)).max(1),
             slot: 0,
+            slot_end_ns: window.from_ns + width_ns.max(1),
             level: 0,
             since_ns: window.from_ns,
             touched: 0,
@@ -140,7 +142,7 @@ impl SlotStream {
     /// Goes to `at_ns`, closing the slots before it.
     fn advance(&mut self, at_ns: i64) {
         let at_ns = at_ns.min(self.window.to_ns);
-        while at_ns >= self.slot_from(self.slot + 1) {
+        while at_ns >= self.slot_end_ns {
             self.close_slot();
             let whole = (at_ns - self.slot_from(self.slot)) / self.width_ns;
             if whole > 0 {
@@ -160,7 +162,7 @@ impl SlotStream {
     }
 
     fn close_slot(&mut self) {
-        let end_ns = self.slot_from(self.slot + 1);
+        let end_ns = self.slot_end_ns;
         if end_ns > self.since_ns {
             self.pass_time(end_ns);
         }
@@ -171,6 +173,7 @@ impl SlotStream {
     }
 
     fn begin_slot(&mut self) {
+        self.slot_end_ns = self.slot_from(self.slot + 1);
         (self.touched, self.sampled, self.area_ns, self.max) = (self.level.max(0) as u64, None, 0, 0);
     }
 
@@ -232,7 +235,7 @@ impl SlotStream {
     pub fn end(&mut self, at_ns: i64) {
         self.advance(at_ns);
         self.level -= 1;
-        if at_ns <= self.slot_from(self.slot) {
+        if at_ns <= self.slot_end_ns - self.width_ns {
             self.touched = self.touched.saturating_sub(1);
         }
     }

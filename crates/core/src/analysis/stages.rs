@@ -59,7 +59,6 @@ pub struct Stages {
     window: Window,
     s2d: Latencies,
     d2c: Latencies,
-    s2c: Latencies,
     level: i64,
     issues: u64,
     depths: u64,
@@ -78,7 +77,6 @@ impl Stages {
             window,
             s2d: Latencies::new(),
             d2c: Latencies::new(),
-            s2c: Latencies::new(),
             level: 0,
             issues: 0,
             depths: 0,
@@ -97,12 +95,11 @@ impl Stages {
             self.s2d.add(queue_ns);
         }
         self.d2c.add(io.device_ns);
-        self.s2c.add(io.total_ns());
     }
 
-    /// The answer.
-    pub fn finish(mut self) -> StagesSummary {
-        let whole = self.s2c.sum_ns() as f64;
+    /// The answer. `s2c` are the latencies of the same I/Os, start to completion.
+    pub fn finish(mut self, mut s2c: Latencies) -> StagesSummary {
+        let whole = s2c.sum_ns() as f64;
         let stage = |l: &mut Latencies| Stage {
             n: l.n(),
             mean_us: l.mean_us(),
@@ -116,7 +113,7 @@ impl Stages {
         StagesSummary {
             s2d: stage(&mut self.s2d),
             d2c: stage(&mut self.d2c),
-            s2c: stage(&mut self.s2c),
+            s2c: stage(&mut s2c),
             depth_at_issue: (self.issues > 0).then(|| self.depths as f64 / self.issues as f64),
             seeks,
             seek_p50_sectors: self.distances.quantile(0.5),
@@ -171,13 +168,15 @@ mod tests {
         let ios = [(0, 10, 0, Op::READ), (5, 20, 8, Op::READ), (30, 40, 1000, Op::WRITE)];
         let mut s = Stages::new(Window::OPEN);
         let mut order = StartOrder::new(Hold::RECORDING);
+        let mut s2c = Latencies::new();
         for (issue, done, sector, op) in ios {
             let io = Io { sector: Some(sector), ..Io::new(done, DevId(1), op, 4096, Some(5), done - issue) };
             s.complete(&io);
+            s2c.add(io.total_ns());
             order.push(Span { start_ns: issue, ..Span::of(&io, 0) }, &mut s);
         }
         order.finish(&mut s);
-        let a = s.finish();
+        let a = s.finish(s2c);
         assert_eq!((a.s2d.n, a.s2d.mean_us, a.d2c.max_us), (3, Some(0.005), Some(0.015)));
         assert_eq!(a.s2d.share_percent.map(f64::round), Some(30.0));
         assert_eq!((a.seeks, a.sequential_percent, a.turn_percent), (2, Some(50.0), Some(50.0)));

@@ -126,6 +126,11 @@ impl Comm {
         &self.0[..n]
     }
 
+    /// All 16 bytes as a number: equal names have equal ones.
+    pub fn to_bits(self) -> u128 {
+        u128::from_le_bytes(self.0)
+    }
+
     /// As text; bytes that are no UTF-8 become U+FFFD. Not escaped for any surface.
     pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.as_bytes())

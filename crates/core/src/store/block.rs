@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::column::Column;
+use super::column::{Column, Ints};
 use super::error::StoreError;
 use super::frame::FrameColumns;
 use super::parquet_read::{ColumnChunk, ParquetFile, Trouble, guarded};
@@ -13,7 +13,7 @@ use super::row::Row;
 use super::wal::Frame;
 
 /// Rows that a cursor decodes at a time.
-const BATCH: usize = 8192;
+const BATCH: usize = 2048;
 
 /// Rows of a row group that a reader takes: their times alone are half a gigabyte then.
 const MOST_ROWS: usize = 64 << 20;
@@ -33,6 +33,8 @@ pub(crate) struct Block {
     pub min: i64,
     pub max: i64,
     pub rows: usize,
+    /// No row began longer before its time than this; `None` where nothing tells.
+    pub longest: Option<i64>,
 }
 
 impl Block {
@@ -49,7 +51,8 @@ impl Block {
                     Some(bounds) => bounds,
                     None => guarded(|| read_bounds(&file, group))?,
                 };
-                Ok(Block { min, max, rows: file.rows(group), place: Place::Group(file.clone(), group) })
+                let longest = file.most(group, file.table.length_columns());
+                Ok(Block { min, max, rows: file.rows(group), longest, place: Place::Group(file.clone(), group) })
             })
             .collect()
     }
@@ -59,7 +62,12 @@ impl Block {
         let min = frames.iter().map(|f| f.min).min()?;
         let max = frames.iter().map(|f| f.max).max()?;
         let rows = frames.iter().map(|f| f.rows as usize).sum();
-        Some(Block { min, max, rows, place: Place::Log(Arc::new(frames), path) })
+        Some(Block { min, max, rows, longest: None, place: Place::Log(Arc::new(frames), path) })
+    }
+
+    /// No row of this block at or after `time` began before this.
+    pub fn began(&self, time: i64) -> i64 {
+        self.longest.map_or(i64::MIN, |longest| time.saturating_sub(longest))
     }
 
     /// Where it is, for people.
@@ -121,25 +129,26 @@ fn open_group<R: Row>(
     wanted: impl Fn(usize) -> bool,
 ) -> Result<Cursor<R>, Trouble> {
     let mut handle = open_handle(file)?;
-    let times = read_times(file, &mut handle, group)?;
+    let mut times = read_times(file, &mut handle, group)?;
     let sorted = times.is_sorted();
     let rows_in = if sorted {
         times.partition_point(|t| *t < range.start)..times.partition_point(|t| *t < range.end)
     } else {
         0..rows
     };
-    drop(times);
+    times.truncate(rows_in.end);
     // Every chunk is read and verified before the first row leaves: a damaged block gives none, not some.
     let mut chunks = Vec::with_capacity(R::TABLE.columns().len());
     for i in 0..R::TABLE.columns().len() {
-        let mut chunk = if wanted(i) && !rows_in.is_empty() { file.column(&mut handle, group, i)? } else { None };
+        let wanted = i != file.table.time_column() && wanted(i) && !rows_in.is_empty();
+        let mut chunk = if wanted { file.column(&mut handle, group, i)? } else { None };
         if let Some(chunk) = &mut chunk {
             chunk.skip(rows_in.start)?;
         }
         chunks.push(chunk);
     }
-    let mut cursor =
-        Cursor { batch: Vec::new(), at: 0, rest: Some(GroupRest { file: file.clone(), chunks, left: rows_in.len() }) };
+    let rest = GroupRest { file: file.clone(), times, chunks, left: rows_in.len() };
+    let mut cursor = Cursor { batch: Vec::new(), at: 0, rest: Some(rest) };
     if !sorted {
         let mut all = Vec::new();
         while cursor.fill()? {
@@ -158,7 +167,7 @@ fn open_log<R: Row>(
     let mut rows = Vec::new();
     for f in frames.iter().filter(|f| f.max >= range.start && f.min < range.end) {
         let columns = FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &wanted)?;
-        rows.extend((0..f.rows as usize).map(|i| R::assemble(&columns, i)));
+        R::assemble_all(&columns, f.rows as usize, &mut rows);
     }
     Ok(Cursor::of_rows(rows, range))
 }
@@ -172,6 +181,9 @@ pub(crate) struct Cursor<R> {
 
 struct GroupRest {
     file: Arc<ParquetFile>,
+    /// The time column up to the last row that is wanted: it had to be read to find the first one.
+    times: Vec<i64>,
+    /// The others.
     chunks: Vec<Option<ColumnChunk>>,
     left: usize,
 }
@@ -194,14 +206,17 @@ impl<R: Row> Cursor<R> {
         self.at = 0;
         let Some(rest) = self.rest.as_mut().filter(|r| r.left > 0) else { return Ok(false) };
         let n = BATCH.min(rest.left);
+        let from = rest.times.len() - rest.left;
         rest.left -= n;
-        let GroupRest { file, chunks, .. } = rest;
-        let columns = chunks.iter_mut().map(|chunk| match chunk {
+        let GroupRest { file, times, chunks, .. } = rest;
+        let time = file.table.time_column();
+        let columns = chunks.iter_mut().enumerate().map(|(i, chunk)| match chunk {
             Some(chunk) => chunk.read(file, n),
+            None if i == time => Ok(Column::Ints(Ints { values: times[from..from + n].to_vec(), valid: None })),
             None => Ok(Column::Absent),
         });
         let columns: Vec<Column> = guarded(|| columns.collect())?;
-        self.batch.extend((0..n).map(|i| R::assemble(&columns, i)));
+        R::assemble_all(&columns, n, &mut self.batch);
         Ok(true)
     }
 

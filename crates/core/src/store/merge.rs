@@ -16,6 +16,8 @@ const MERGED: usize = 4096;
 pub(crate) struct TableReader<R> {
     /// Blocks not opened yet, by their first time.
     waiting: VecDeque<Block>,
+    /// For each of them the earliest beginning of any row in it or in those after it.
+    floors: VecDeque<i64>,
     open: Vec<(Block, Cursor<R>)>,
     range: Range<i64>,
     wanted: u64,
@@ -30,7 +32,14 @@ impl<R: Row> TableReader<R> {
         let mut waiting: Vec<Block> =
             blocks.iter().filter(|b| b.max >= range.start && b.min < range.end).cloned().collect();
         waiting.sort_by_key(|b| b.min);
+        let mut floor = i64::MAX;
+        let floors = waiting.iter().rev().map(|b| {
+            floor = floor.min(b.began(b.min));
+            floor
+        });
+        let floors: Vec<i64> = floors.collect();
         TableReader {
+            floors: floors.into_iter().rev().collect(),
             waiting: waiting.into(),
             open: Vec::new(),
             range,
@@ -51,6 +60,12 @@ impl<R: Row> TableReader<R> {
         &self.warnings
     }
 
+    /// No row that is still to come began before this; `i64::MIN` where nothing tells, `i64::MAX` if none is to come.
+    pub fn later_start(&self) -> i64 {
+        let open = self.open.iter().map(|(block, cursor)| block.began(cursor.head()));
+        open.chain(self.floors.front().copied()).min().unwrap_or(i64::MAX)
+    }
+
     /// Opens every block that may hold the next row.
     fn open_due(&mut self) -> Result<(), StoreError> {
         loop {
@@ -59,6 +74,7 @@ impl<R: Row> TableReader<R> {
                 return Ok(());
             }
             let Some(block) = self.waiting.pop_front() else { return Ok(()) };
+            self.floors.pop_front();
             let wanted = self.wanted;
             let cursor = block.open::<R>(&self.range, &|i| wanted & 1 << i != 0);
             match cursor.and_then(|mut c| Ok(c.fill()?.then_some(c))) {

@@ -99,22 +99,27 @@ fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Texts as dictionary indices. Equal neighbours are common, so the last one is tried before the map.
+/// Texts as dictionary indices. Most words come out of the page's own dictionary, so that equal ones lie at one place:
+/// where a word lies is asked before what it says.
 fn intern(raw: &[ByteArray]) -> Texts {
+    const NEAR_BITS: u32 = 6;
     let mut texts = Texts::default();
+    texts.index.values.reserve(raw.len());
     let mut seen: HashMap<&[u8], i64> = HashMap::new();
-    let mut last: Option<(&[u8], i64)> = None;
+    let mut near: [(&[u8], i64); 1 << NEAR_BITS] = [(&[], -1); 1 << NEAR_BITS];
     for word in raw {
         let word = word.data();
-        let index = match last {
-            Some((text, index)) if text == word => index,
-            _ => *seen.entry(word).or_insert_with(|| {
+        let slot = (word.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - NEAR_BITS);
+        let (known, index) = &mut near[slot as usize];
+        if *index < 0 || !std::ptr::eq(*known, word) {
+            let next = texts.dictionary.len() as i64;
+            *index = *seen.entry(word).or_insert(next);
+            if *index == next {
                 texts.dictionary.push(text::unescape(word));
-                texts.dictionary.len() as i64 - 1
-            }),
-        };
-        last = Some((word, index));
-        texts.index.values.push(index);
+            }
+            *known = word;
+        }
+        texts.index.values.push(*index);
     }
     texts
 }

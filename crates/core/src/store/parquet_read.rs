@@ -121,6 +121,21 @@ impl ParquetFile {
         }
     }
 
+    /// The most that the values of `columns` can sum up to in a row of a row group, as its statistics give it; a column
+    /// that is not there adds nothing.
+    pub fn most(&self, group: usize, columns: &[usize]) -> Option<i64> {
+        let mut sum = 0_i64;
+        for leaf in columns.iter().filter_map(|c| self.leaves[*c]) {
+            let most = match self.group(group).column(leaf).statistics()? {
+                Statistics::Int64(s) => *s.max_opt()?,
+                Statistics::Int32(s) => i64::from(*s.max_opt()?),
+                _ => return None,
+            };
+            sum = sum.checked_add(Some(most).filter(|m| *m >= 0)?)?;
+        }
+        Some(sum)
+    }
+
     /// Opens the chunk of one column of the table, verified by its checksum if it has one.
     pub fn column(&self, file: &mut File, group: usize, column: usize) -> Result<Option<ColumnChunk>, Trouble> {
         let Some(leaf) = self.leaves[column] else { return Ok(None) };

@@ -50,6 +50,11 @@ impl IoColumns {
     /// Everything.
     pub const ALL: IoColumns = IoColumns(u32::MAX);
 
+    /// These, but for `other`.
+    pub const fn without(self, other: IoColumns) -> IoColumns {
+        IoColumns(self.0 & !other.0)
+    }
+
     /// Whether all of `other` is in it.
     pub fn contains(self, other: IoColumns) -> bool {
         self.0 & other.0 == other.0
@@ -218,6 +223,12 @@ impl IoReader {
     /// The same in words, with file names.
     pub fn warnings(&self) -> &[String] {
         self.0.warnings()
+    }
+
+    /// No I/O that is still to come began before this, in nanoseconds since the recording's start, as far as the files'
+    /// statistics can be trusted: `i64::MIN` where nothing tells, `i64::MAX` if none is to come.
+    pub fn later_start_ns(&self) -> i64 {
+        self.0.later_start()
     }
 }
 

@@ -1,6 +1,6 @@
 //! How each observation becomes columns and comes back.
 
-use super::column::Column;
+use super::column::{Column, Texts};
 use super::frame::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
@@ -20,11 +20,17 @@ pub(crate) trait Row: Clone {
 
     /// Row `i` of decoded columns. Required columns have been checked: a missing value there reads as 0 or "".
     fn assemble(columns: &[Column], i: usize) -> Self;
+
+    /// Appends the first `n` rows of decoded columns.
+    fn assemble_all(columns: &[Column], n: usize, out: &mut Vec<Self>) {
+        out.extend((0..n).map(|i| Self::assemble(columns, i)));
+    }
 }
 
 /// Positions of the optional `io` columns, for [`super::IoColumns`].
 pub(crate) mod io_column {
     pub const QUEUE: usize = 4;
+    pub const DEVICE: usize = 5;
     pub const SECTOR: usize = 6;
     pub const FLAGS: usize = 7;
     pub const ERROR: usize = 8;
@@ -65,24 +71,90 @@ impl Row for Io {
     }
 
     fn assemble(c: &[Column], i: usize) -> Io {
-        let narrow = |column: usize| c[column].int(i).map(|v| v as i32);
-        Io {
-            done_ns: c[0].int(i).unwrap_or(0),
-            dev: DevId(narrow(1).unwrap_or(0)),
-            op: Op(narrow(2).unwrap_or(0)),
-            bytes: c[3].int(i).unwrap_or(0),
-            queue_ns: c[io_column::QUEUE].int(i),
-            device_ns: c[5].int(i).unwrap_or(0),
-            sector: c[io_column::SECTOR].int(i),
-            flags: narrow(io_column::FLAGS),
-            error: narrow(io_column::ERROR),
-            merges: narrow(io_column::MERGES),
-            tgid: narrow(io_column::TGID),
-            comm: c[io_column::COMM].text(i).map(Comm::new),
-            cgroup: c[io_column::CGROUP].int(i),
-            ino: c[io_column::INO].int(i),
-            fs_dev: narrow(io_column::FS_DEV),
-            origin: narrow(io_column::ORIGIN).map_or(Origin::Unknown, Origin::from_code),
+        let mut io = [BLANK];
+        IoValues::of(c).fill(i, &mut io);
+        let [io] = io;
+        io
+    }
+
+    fn assemble_all(c: &[Column], n: usize, out: &mut Vec<Io>) {
+        let first = out.len();
+        out.resize(first + n, BLANK);
+        let values = IoValues::of(c);
+        // Column by column, but few enough rows at a time that they stay in the cache.
+        for (i, rows) in out[first..].chunks_mut(ROWS_AT_ONCE).enumerate() {
+            values.fill(i * ROWS_AT_ONCE, rows);
+        }
+    }
+}
+
+const ROWS_AT_ONCE: usize = 64;
+
+/// Nothing is known.
+const BLANK: Io = Io {
+    done_ns: 0,
+    dev: DevId(0),
+    op: Op(0),
+    bytes: 0,
+    queue_ns: None,
+    device_ns: 0,
+    sector: None,
+    flags: None,
+    error: None,
+    merges: None,
+    tgid: None,
+    comm: None,
+    cgroup: None,
+    ino: None,
+    fs_dev: None,
+    origin: Origin::Unknown,
+};
+
+/// Decoded columns of the `io` table.
+struct IoValues<'a> {
+    columns: &'a [Column],
+    comms: Vec<Comm>,
+}
+
+impl<'a> IoValues<'a> {
+    fn of(columns: &'a [Column]) -> IoValues<'a> {
+        let words = match &columns[io_column::COMM] {
+            Column::Texts(texts) => texts.dictionary.as_slice(),
+            _ => &[],
+        };
+        IoValues { columns, comms: words.iter().map(|word| Comm::new(word)).collect() }
+    }
+
+    /// Fills `rows`, which are blank, from row `first` of the columns on.
+    fn fill(&self, first: usize, rows: &mut [Io]) {
+        self.set(0, first, rows, |io, v| io.done_ns = v);
+        self.set(1, first, rows, |io, v| io.dev = DevId(v as i32));
+        self.set(2, first, rows, |io, v| io.op = Op(v as i32));
+        self.set(3, first, rows, |io, v| io.bytes = v);
+        self.set(io_column::QUEUE, first, rows, |io, v| io.queue_ns = Some(v));
+        self.set(io_column::DEVICE, first, rows, |io, v| io.device_ns = v);
+        self.set(io_column::SECTOR, first, rows, |io, v| io.sector = Some(v));
+        self.set(io_column::FLAGS, first, rows, |io, v| io.flags = Some(v as i32));
+        self.set(io_column::ERROR, first, rows, |io, v| io.error = Some(v as i32));
+        self.set(io_column::MERGES, first, rows, |io, v| io.merges = Some(v as i32));
+        self.set(io_column::TGID, first, rows, |io, v| io.tgid = Some(v as i32));
+        self.set(io_column::COMM, first, rows, |io, v| io.comm = self.comms.get(v as usize).copied());
+        self.set(io_column::CGROUP, first, rows, |io, v| io.cgroup = Some(v));
+        self.set(io_column::INO, first, rows, |io, v| io.ino = Some(v));
+        self.set(io_column::FS_DEV, first, rows, |io, v| io.fs_dev = Some(v as i32));
+        self.set(io_column::ORIGIN, first, rows, |io, v| io.origin = Origin::from_code(v as i32));
+    }
+
+    /// Hands each row its value of one column, where it has one.
+    #[inline]
+    fn set(&self, column: usize, first: usize, rows: &mut [Io], put: impl Fn(&mut Io, i64)) {
+        let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &self.columns[column] else { return };
+        let values = rows.iter_mut().zip(&ints.values[first..]);
+        match &ints.valid {
+            None => values.for_each(|(io, v)| put(io, *v)),
+            Some(valid) => {
+                values.zip(&valid[first..]).filter(|(_, known)| **known).for_each(|((io, v), _)| put(io, *v))
+            }
         }
     }
 }

@@ -7,6 +7,8 @@ use std::sync::{Arc, LazyLock};
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::schema::types::{Type, TypePtr};
 
+use super::row::io_column;
+
 /// A table of a recording; the number stands in the headers of write-ahead logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Table {
@@ -214,6 +216,14 @@ impl Table {
         match self {
             Table::Io | Table::Counters | Table::Marks | Table::Requests | Table::Names => 0,
             Table::Lost => 1,
+        }
+    }
+
+    /// Positions of the columns that tell, added up, how long before its time a row began.
+    pub fn length_columns(self) -> &'static [usize] {
+        match self {
+            Table::Io => &[io_column::QUEUE, io_column::DEVICE],
+            Table::Counters | Table::Marks | Table::Requests | Table::Names | Table::Lost => &[],
         }
     }
 

@@ -1,17 +1,19 @@
-//! Decoding beside analysing: one thread turns row groups into I/Os while another one counts them.
+//! Decoding beside analysing: one thread turns row groups into I/Os while others count them.
 //!
-//! The channel is bounded, so that memory does not depend on which side is faster; order is that of the recording.
+//! Channels are bounded, so that memory does not depend on which side is faster; order is that of the recording.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
 use anyhow::Result;
+use iolens_core::analysis::Part;
 use iolens_core::model::{Io, Lost};
 use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
 
 /// Batches decoded ahead: enough to even out those that take long, few enough to cost some megabytes.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// What was met on the way.
 pub struct Met {
@@ -26,15 +28,62 @@ pub struct Met {
 /// # Errors
 /// The recording cannot be read. I/Os before the trouble have been eaten.
 pub fn each_io(recording: &Recording, range: Range<i64>, columns: IoColumns, mut eat: impl FnMut(&Io)) -> Result<Met> {
+    each_batch(recording, range, columns, &mut [], |batch| batch.ios.iter().for_each(&mut eat))
+}
+
+/// Hands every I/O that completed in `range` to each of `parts`, in order: decoding and every part have a thread each.
+///
+/// # Errors
+/// As [`each_io`].
+pub fn for_parts(
+    recording: &Recording,
+    range: Range<i64>,
+    columns: IoColumns,
+    parts: &mut [&mut dyn Part],
+) -> Result<Met> {
+    match parts {
+        [others @ .., own] => each_batch(recording, range, columns, others, |batch| batch.feed(*own)),
+        [] => each_batch(recording, range, columns, &mut [], |_| {}),
+    }
+}
+
+/// Some I/Os in the order of completion.
+struct Batch {
+    ios: Vec<Io>,
+    /// None of those that are still to come began before this; see [`IoReader::later_start_ns`].
+    later_start_ns: i64,
+}
+
+impl Batch {
+    fn feed(&self, part: &mut dyn Part) {
+        part.eat(&self.ios, self.later_start_ns);
+    }
+}
+
+/// Hands batches to `eat` on this thread, and to `parts` on others.
+fn each_batch(
+    recording: &Recording,
+    range: Range<i64>,
+    columns: IoColumns,
+    parts: &mut [&mut dyn Part],
+    mut eat: impl FnMut(&Batch),
+) -> Result<Met> {
     let mut reader = recording.ios(range, columns);
     thread::scope(|scope| {
+        let mut others = Vec::new();
+        for part in parts {
+            let (send, batches) = sync_channel::<Arc<Batch>>(AHEAD);
+            others.push(send);
+            let eat = move || batches.iter().for_each(|batch| batch.feed(*part));
+            thread::Builder::new().name("analyse".to_owned()).spawn_scoped(scope, eat)?;
+        }
         let (send, batches) = sync_channel(AHEAD);
         let decoder = thread::Builder::new().name("decode".to_owned()).spawn_scoped(scope, move || {
-            decode(&mut reader, &send);
+            decode(&mut reader, &send, &others);
             reader
         })?;
         for batch in batches {
-            batch?.iter().for_each(&mut eat);
+            eat(&*batch?);
         }
         let reader = decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Ok(Met { damage: reader.damage().to_vec(), warnings: reader.warnings().to_vec() })
@@ -42,8 +91,14 @@ pub fn each_io(recording: &Recording, range: Range<i64>, columns: IoColumns, mut
 }
 
 /// Sends what comes until the end, an error, or a receiver that has gone.
-fn decode(reader: &mut IoReader, send: &SyncSender<Result<Vec<Io>, StoreError>>) {
-    for batch in reader {
+fn decode(reader: &mut IoReader, send: &SyncSender<Result<Arc<Batch>, StoreError>>, others: &[SyncSender<Arc<Batch>>]) {
+    while let Some(ios) = reader.next() {
+        let batch = ios.map(|ios| Arc::new(Batch { ios, later_start_ns: reader.later_start_ns() }));
+        if let Ok(batch) = &batch
+            && others.iter().any(|other| other.send(batch.clone()).is_err())
+        {
+            return;
+        }
         let last = batch.is_err();
         if send.send(batch).is_err() || last {
             return;
@@ -80,6 +135,34 @@ mod tests {
         })
         .expect("readable");
         assert_eq!((expected, met.damage.len(), met.warnings.len()), (512 + IOS, 0, 0));
+    }
+
+    /// Remembers what it was given.
+    #[derive(Default)]
+    struct Eaten {
+        done_ns: Vec<i64>,
+        promised_ns: i64,
+    }
+
+    impl Part for Eaten {
+        fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+            assert!(ios.iter().all(|io| io.start_ns() >= self.promised_ns), "an I/O began earlier than promised");
+            self.done_ns.extend(ios.iter().map(|io| io.done_ns));
+            self.promised_ns = later_start_ns;
+        }
+    }
+
+    #[test]
+    fn every_part_gets_every_io_and_keeps_the_promise_of_starts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let recording = recorded(&dir.path().join("r.iolens"));
+        let mut parts: [Eaten; 3] = Default::default();
+        let mut some = parts.each_mut().map(|part| part as &mut dyn Part);
+        for_parts(&recording, 0..i64::MAX, IoColumns::ALL, &mut some).expect("readable");
+        for part in &parts {
+            assert!(part.done_ns.iter().copied().eq((0..IOS).map(|i| i * 1000)));
+            assert_eq!(part.promised_ns, i64::MAX, "none is to come");
+        }
     }
 
     #[test]

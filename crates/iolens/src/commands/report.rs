@@ -20,6 +20,9 @@ use crate::present::html::{self, Names, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
 
+/// What [`ReportBuilder`] looks at.
+const REPORT_COLUMNS: IoColumns = IoColumns::ALL.without(IoColumns::FLAGS).without(IoColumns::CGROUP);
+
 /// Devices that get charts of their own in the HTML report.
 const MOST_SCOPES: usize = 8;
 /// Stretches that the HTML report shows down to 1 ms.
@@ -89,7 +92,7 @@ fn analyse(recording: &Recording, range: &Range<i64>, names: &Names) -> Result<R
     let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
         .leaving_out(layers(recording));
     recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
-    let met = decode::each_io(recording, window::with_in_flight(range), IoColumns::ALL, |io| builder.push(io))?;
+    let met = decode::for_parts(recording, window::with_in_flight(range), REPORT_COLUMNS, &mut builder.parts())?;
     met.damage.iter().for_each(|l| builder.lost(l));
     source::warn(&met.warnings);
     if recording.requests_stored() > 0 {
