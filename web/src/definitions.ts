@@ -123,7 +123,7 @@ export const DEFINITIONS: Record<string, Definition> = {
   },
   origin: {
     title: "Origin",
-    text: "How far the name can be trusted as the cause. direct: the submitter wanted it. writeback: page cache written back later, found by the file's pages. metadata: file system or journal. unknown: the kernel could not tell.",
+    text: "How far the name can be trusted as the cause. direct: the submitter wanted it. writeback: page cache written back later; the file is that of the pages, the process the last that made pages of this file dirty, not known if that was before the recording. metadata: file system or journal. unknown: the kernel could not tell.",
   },
   findings: {
     title: "Findings",

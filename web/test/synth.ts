@@ -208,7 +208,7 @@ function actors(seconds: number): Actor[] {
   });
   return [
     row("process", "postgres", "41 processes, first pid 2114", "direct", 7300, 0, 8.2),
-    row("process", "kworker/u64:3+flush-259:0", "pid 812", "writeback", 0, 1090, 89.3),
+    row("process", "checkpointer", "pid 812", "writeback", 0, 1090, 89.3),
     row("process", HOSTILE, "pid 6666", "direct", 900, 0, 1.1),
     row("process", "jbd2/nvme0n1p2-8", "pid 431", "metadata", 0, 24, 0.9),
     row("process", "restic", "pid 90311", "direct", 300, 2, 0.4),
@@ -228,8 +228,8 @@ function findings(seconds: number): Finding[] {
   const out: Finding[] = [
     {
       kind: "starvation", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
-      summary: "Reads wait 64 times longer while kworker/u64:3+flush-259:0 writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
-      evidence: { read_p99_during_us: 13_700, read_p99_outside_us: 214, ratio: 64.02, p_value: 0.001, n_during: 1_204_332, cause: "writeback of /var/lib/postgresql/16/main (postgres)", bursts: Math.floor(seconds / PERIOD) },
+      summary: "Reads wait 64 times longer while checkpointer writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
+      evidence: { read_p99_during_us: 13_700, read_p99_outside_us: 214, ratio: 64.02, p_value: 0.001, n_during: 1_204_332, cause: "buffered writes of checkpointer (process 812), /var/lib/postgresql/16/main", bursts: Math.floor(seconds / PERIOD) },
     },
     {
       kind: "periodicity", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "warning",

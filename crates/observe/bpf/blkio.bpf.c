@@ -8,6 +8,8 @@
  *   block_rq_complete  a part of it, or all of it, is done: the last part writes the event and frees the slot
  *   block_rq_merge     it was absorbed by another request: frees the slot
  *
+ *   writeback_dirty_folio  a page of a file becomes dirty: notes by whom, for the I/O that will write it (dirtiers.bpf.h)
+ *
  * A request in the flush machinery completes its data without being accounted, then once more with no bytes when its
  * sequence of flushes is over. The flush itself, which the block layer makes on its own, has no start.
  */
@@ -68,6 +70,8 @@ static __always_inline u64 key_of(const void *object)
 {
 	return (u64)object - (u64)&loss_total;
 }
+
+#include "dirtiers.bpf.h"
 
 struct place {
 	struct slot_set *set;
@@ -242,12 +246,16 @@ static __always_inline void describe(struct slot *s, struct request *rq)
 	s->merges = merges_of(rq);
 }
 
-/* A file or the disk's own metadata: the page cache knows. See docs/tracing.md, "Who did it". */
-static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_flags)
+/*
+ * A file or the disk's own metadata: the page cache knows. See docs/tracing.md, "Who did it". `dirty_inode` becomes the
+ * inode whose pages are written back.
+ */
+static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_flags, void **dirty_inode,
+				       unsigned long *ino)
 {
 	u8 cached = (cmd_flags & REQ_OP_MASK) == REQ_OP_WRITE ? ORIGIN_WRITEBACK : ORIGIN_DIRECT;
 	void *page = 0, *mapping = 0, *inode = 0, *sb = 0;
-	unsigned long head = 0, magic = 0, ino = 0;
+	unsigned long head = 0, magic = 0;
 	u32 dev = 0;
 
 	if (!bio->bi_io_vec)
@@ -265,6 +273,9 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 	bpf_probe_read_kernel(&inode, 8, mapping + field_offset(((struct address_space *)0)->host));
 	if (!inode)
 		return ORIGIN_UNKNOWN;
+	bpf_probe_read_kernel(ino, 8, inode + field_offset(((struct inode *)0)->i_ino));
+	if (cached == ORIGIN_WRITEBACK)
+		*dirty_inode = inode;
 	bpf_probe_read_kernel(&sb, 8, inode + field_offset(((struct inode *)0)->i_sb));
 	bpf_probe_read_kernel(&magic, 8, sb + field_offset(((struct super_block *)0)->s_magic));
 	if (magic == BDEVFS_MAGIC) { /* the device's own page cache: of a file system if one has claimed it */
@@ -275,33 +286,31 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 			return cached;
 		return ORIGIN_METADATA;
 	}
-	bpf_probe_read_kernel(&ino, 8, inode + field_offset(((struct inode *)0)->i_ino));
 	bpf_probe_read_kernel(&dev, 4, sb + field_offset(((struct super_block *)0)->s_dev));
-	s->ino = ino;
+	s->ino = *ino;
 	s->fs_dev = dev;
 	s->bits |= BIT_INO | BIT_FS_DEV;
 	return cached;
 }
 
+/* The cgroup that a bio is charged to; 0 where that is not known, or is none of those whose ids user space resolves. */
 static __always_inline u64 cgroup_of(struct bio *bio)
 {
-	if (cgroup_of_bio && field_exists(((struct bio *)0)->bi_blkg)) {
-		struct blkcg_gq *group = bio->bi_blkg;
+	struct blkcg_gq *group;
 
-		if (group)
-			return group->blkcg->css.cgroup->kn->id;
-	}
-	return bpf_get_current_cgroup_id();
+	if (!cgroup_of_bio || !field_exists(((struct bio *)0)->bi_blkg))
+		return 0;
+	group = bio->bi_blkg;
+	return group ? group->blkcg->css.cgroup->kn->id : 0;
 }
 
-/* Who submits this, and for which file; in the submitter's context. */
+/* Who is behind this, and for which file; in the submitter's context. */
 static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_flags)
 {
 	u8 origin = ORIGIN_UNKNOWN;
+	unsigned long ino = 0;
+	void *dirty_inode = 0;
 
-	s->bits |= BIT_WHO;
-	s->tgid = bpf_get_current_pid_tgid() >> 32;
-	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	if (bio) {
 		s->cgroup = cgroup_of(bio);
 		if (cmd_flags & REQ_META)
@@ -309,17 +318,25 @@ static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_f
 		else if (pages_are_pinned(bio))
 			origin = ORIGIN_DIRECT;
 		else if ((cmd_flags & REQ_OP_MASK) <= REQ_OP_WRITE && bio->bi_iter.bi_size)
-			origin = look_at_page(s, bio, cmd_flags);
-	} else {
-		s->cgroup = bpf_get_current_cgroup_id();
+			origin = look_at_page(s, bio, cmd_flags, &dirty_inode, &ino);
 	}
 	s->bits |= origin << ORIGIN_SHIFT;
+	if (origin == ORIGIN_WRITEBACK && dirty_inode) {
+		name_dirtier(s, dirty_inode, ino);
+		return;
+	}
+	s->bits |= BIT_WHO;
+	s->tgid = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(s->comm, sizeof(s->comm));
+	if (!s->cgroup)
+		s->cgroup = bpf_get_current_cgroup_id();
 }
 
 static __always_inline void begin(struct slot *s, u64 start_ns, u32 cmd_flags)
 {
 	s->start_ns = start_ns;
 	s->cmd_flags = cmd_flags;
+	s->cgroup = 0;
 	s->bits = start_ns ? BIT_START : 0;
 }
 

@@ -15,7 +15,7 @@ typedef signed int s32;
 /* io_event.bits: what of the event is known. Bits 4 and 5 hold the origin. */
 enum {
 	BIT_START = 1 << 0,  /* queue_ns is known */
-	BIT_WHO = 1 << 1,    /* tgid, comm and cgroup are known */
+	BIT_WHO = 1 << 1,    /* tgid and comm are known */
 	BIT_INO = 1 << 2,    /* ino is known */
 	BIT_FS_DEV = 1 << 3, /* fs_dev is known */
 	ORIGIN_SHIFT = 4,
@@ -32,7 +32,7 @@ struct io_event {
 	u64 queue_ns;  /* start to issue */
 	u64 device_ns; /* issue to done */
 	u64 sector;    /* on the whole disk, units of 512 bytes */
-	u64 cgroup;
+	u64 cgroup;    /* 0: not known */
 	u64 ino;
 	char comm[16];
 	u32 dev; /* major << 20 | minor */

@@ -8,8 +8,7 @@
 #include "compat.bpf.h"
 #include "files_event.h"
 
-enum { BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9 };
-enum { BPF_ANY = 0 };
+enum { BPF_MAP_TYPE_PERCPU_ARRAY = 6 };
 
 static long (*bpf_map_delete_elem)(void *map, const void *key) = (void *)3;
 static long (*bpf_probe_read_user)(void *dst, u32 size, const void *from) = (void *)112;
@@ -29,12 +28,6 @@ struct atomic_t___x {
 struct files_struct {
 	struct atomic_t___x count;
 	struct fdtable *fdt;
-} CO_RE;
-struct task_struct {
-	s32 pid;
-	s32 tgid;
-	struct files_struct *files;
-	unsigned long nvcsw;
 } CO_RE;
 
 struct qstr {

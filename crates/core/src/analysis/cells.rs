@@ -28,17 +28,19 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// In words, e.g. `fio (process 12)` or `write-back by kworker/u4:1 of inode 12 on 8:1`.
+    /// In words, e.g. `fio (process 12)` or `buffered writes of dd (process 12), inode 12 on 8:1`.
     pub fn describe(&self) -> Option<String> {
+        let file = self.file.map(|(dev, ino)| format!("inode {ino} on {}", DevId(dev)));
         let who = match (self.comm, self.tgid) {
             (Some(comm), Some(tgid)) => format!("{} (process {tgid})", comm.to_text()),
             (Some(comm), None) => comm.to_text().into_owned(),
             (None, Some(tgid)) => format!("process {tgid}"),
-            (None, None) => return self.file.map(|(dev, ino)| format!("inode {ino} on {}", DevId(dev))),
+            (None, None) if self.origin == Origin::Writeback => "an unknown process".to_owned(),
+            (None, None) => return file,
         };
-        let file = self.file.map_or_else(String::new, |(dev, ino)| format!(", inode {ino} on {}", DevId(dev)));
+        let file = file.map_or_else(String::new, |f| format!(", {f}"));
         Some(match self.origin {
-            Origin::Writeback => format!("write-back by {who}{file}"),
+            Origin::Writeback => format!("buffered writes of {who}{file}"),
             Origin::Metadata => format!("file-system metadata by {who}"),
             Origin::Direct | Origin::Unknown => format!("{who}{file}"),
         })
@@ -322,6 +324,23 @@ mod tests {
 
     fn by(comm: &[u8], io: Io) -> Io {
         Io { comm: Some(Comm::new(comm)), tgid: Some(1), ..io }
+    }
+
+    #[test]
+    fn buffered_writes_are_told_from_others() {
+        let dd = Actor {
+            tgid: Some(12),
+            comm: Some(Comm::new(b"dd")),
+            origin: Origin::Writeback,
+            file: Some((8 << 20 | 1, 34)),
+        };
+        let nobody = Actor { tgid: None, comm: None, ..dd };
+        let words = |a: Actor| a.describe();
+        assert_eq!(words(dd).as_deref(), Some("buffered writes of dd (process 12), inode 34 on 8:1"));
+        assert_eq!(words(nobody).as_deref(), Some("buffered writes of an unknown process, inode 34 on 8:1"));
+        let direct = Actor { origin: Origin::Direct, ..nobody };
+        assert_eq!(words(direct).as_deref(), Some("inode 34 on 8:1"));
+        assert_eq!(words(Actor { file: None, ..direct }), None);
     }
 
     #[test]

@@ -414,6 +414,18 @@ mod tests {
         assert_eq!(name(actor(b"jbd2/loop1-8", None)).as_deref(), Some("ext4's journal, jbd2/loop1-8 (process 9)"));
         let flusher = Actor { origin: Origin::Writeback, ..actor(b"kworker/u8:2", None) };
         assert_eq!(name(flusher).as_deref(), Some("the kernel's write-back, kworker/u8:2 (process 9)"));
+        let buffered = Actor { origin: Origin::Writeback, ..actor(b"dd", Some((1, 12))) };
+        assert_eq!(
+            name_of(Some(buffered), &named).as_deref(),
+            Some("buffered writes of dd (process 9), /srv/db"),
+            "whoever dirtied the pages"
+        );
+        let nobody = Actor { tgid: None, comm: None, ..buffered };
+        assert_eq!(
+            name_of(Some(nobody), &named).as_deref(),
+            Some("buffered writes of an unknown process, /srv/db"),
+            "dirty before the recording"
+        );
         assert_eq!(name(actor(b"fio", None)).as_deref(), Some("fio (process 9)"));
         assert_eq!(name(actor(b"mdadm", None)).as_deref(), Some("mdadm (process 9)"));
         assert_eq!(name_of(Some(actor(b"dd", Some((1, 12)))), &named).as_deref(), Some("dd (process 9), /srv/db"));

@@ -69,9 +69,10 @@ impl Class {
 pub enum Origin {
     /// Submitted by the process that wanted it (direct I/O, synchronous reads).
     Direct,
-    /// Written back from the page cache: the submitter is the kernel, the inode says whose data it was.
+    /// Written back from the page cache: the inode says whose data it was, the process is the last that made pages of
+    /// this inode dirty. Without an inode (swap) it is the submitter.
     Writeback,
-    /// File-system metadata or a journal.
+    /// File-system metadata or a journal: the process is the submitter.
     Metadata,
     /// The kernel could not tell.
     Unknown,
@@ -169,9 +170,10 @@ pub struct Io {
     pub error: Option<i32>,
     /// How many bios or requests the block layer merged into this one (as `/proc/diskstats` counts merges).
     pub merges: Option<i32>,
-    /// Process (thread group) that submitted it.
+    /// Process (thread group) that caused it, as far as [`Io::origin`] says: the submitter, but for pages of a file that
+    /// are written back whoever dirtied them last.
     pub tgid: Option<i32>,
-    /// Name of the submitting task.
+    /// Name of that task when it submitted or dirtied.
     pub comm: Option<Comm>,
     /// Control group (cgroup v2 id, that is the inode number of its directory).
     pub cgroup: Option<i64>,

@@ -257,7 +257,7 @@ pub enum By {
     All,
     /// Each device
     Device,
-    /// Each submitting process
+    /// Each process: of buffered writes, whoever wrote them
     Process,
     /// Each control group
     Cgroup,

@@ -19,6 +19,9 @@ pub fn run(plan: &DoctorPlan) -> Result<u8> {
     let tracing = capabilities();
     let mut checks =
         vec![kernel(&tracing), btf(&tracing), privileges(&tracing), tracepoints(&tracing), programs(&tracing)];
+    if tracing.can_trace() {
+        checks.push(dirtiers(&tracing));
+    }
     checks.extend([counters(), devices(), helper("fio", "experiments with a known load"), room()]);
     let text = if plan.json { doctor_text::json(&checks) } else { doctor_text::text(&checks) };
     std::io::stdout().lock().write_all(text.as_bytes())?;
@@ -69,6 +72,16 @@ fn tracepoints(t: &Capabilities) -> Check {
     } else {
         Check::bad("tracepoints", &format!("missing: {}", missing.join(", ")), "record with --source counters")
     }
+}
+
+fn dirtiers(t: &Capabilities) -> Check {
+    let what = if t.dirtiers {
+        "whoever dirtied the pages of a file is named when they are written back"
+    } else {
+        "no tracepoint tells who dirties a page (writeback_dirty_folio): of what is written back the file is known, the \
+         process is not"
+    };
+    Check::good("buffered writes", what.to_owned())
 }
 
 fn programs(t: &Capabilities) -> Check {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use iolens_core::analysis::utilisation::BusyUnion;
-use iolens_core::model::{DevId, Histogram, Io, LossReason, Origin};
+use iolens_core::model::{DevId, Histogram, Io, LossReason};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Disk, MountPath};
 use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
@@ -33,7 +33,8 @@ pub struct Own {
     pub tgids: HashSet<i32>,
     /// Its control groups (inode numbers of their directories).
     pub cgroups: HashSet<i64>,
-    /// Files that it has open for writing, as (device, inode): for what the kernel writes back in its place.
+    /// Files that it has open for writing, as (device, inode): for what the kernel writes back of pages that were dirty
+    /// before anybody watched, or were dirtied by a child too short-lived to be known.
     pub files: HashSet<(i32, i64)>,
 }
 
@@ -42,8 +43,8 @@ impl Own {
     fn caused(&self, io: &Io) -> bool {
         let by_group = io.cgroup.is_some_and(|c| self.cgroups.contains(&c));
         let by_file = io.ino.is_some_and(|ino| io.fs_dev.is_some_and(|dev| self.files.contains(&(dev, ino))));
-        // The submitter of a written-back page is whoever happened to run, so its process says nothing.
-        let by_task = io.origin != Origin::Writeback && io.tgid.is_some_and(|t| self.tgids.contains(&t));
+        // Of what is written back this is whoever dirtied the pages, if that was seen.
+        let by_task = io.tgid.is_some_and(|t| self.tgids.contains(&t));
         by_group || by_file || by_task
     }
 }
@@ -273,7 +274,7 @@ fn is_transparent(layers: &[iolens_observe::topology::Layer]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::Op;
+    use iolens_core::model::{Op, Origin};
 
     #[test]
     fn what_the_kernel_writes_back_belongs_to_the_files_writer() {
@@ -285,7 +286,9 @@ mod tests {
         };
         assert!(io(|io| io.tgid = Some(10)), "its process");
         assert!(!io(|io| io.tgid = Some(11)));
-        assert!(!io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)), "it only happened to run");
+        assert!(io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)), "it dirtied the pages");
+        assert!(!io(|io| (io.tgid, io.origin) = (Some(11), Origin::Writeback)), "somebody else did");
+        assert!(!io(|io| io.origin = Origin::Writeback), "dirty before anybody watched");
         assert!(io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)), "its file");
         assert!(!io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))), "the same number on another file system");
         assert!(io(|io| io.cgroup = Some(77)));

@@ -20,6 +20,8 @@ pub struct Capabilities {
     pub btf: bool,
     /// Each tracepoint that can be used, and whether the kernel has it; empty without type information.
     pub tracepoints: Vec<(&'static str, bool)>,
+    /// Whoever dirtied a page that is written back can be named: the kernel takes the program for it.
+    pub dirtiers: bool,
     /// The programs were really loaded (not attached); else why not, in one line.
     pub load: Result<(), String>,
 }
@@ -44,21 +46,23 @@ pub fn capabilities() -> Capabilities {
     let tracepoints = btf.as_deref().map_or_else(Vec::new, |btf| {
         all.iter().map(|p| (p.tracepoint, load::has_tracepoint(btf, p.tracepoint))).collect()
     });
+    let loaded = try_to_load();
     Capabilities {
         kernel_release: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().to_owned()),
         cap_bpf: has(CAP_BPF),
         cap_perfmon: has(CAP_PERFMON),
         btf: btf.is_some(),
         tracepoints,
-        load: try_to_load().map_err(|e| e.to_string()),
+        dirtiers: loaded.as_ref().is_ok_and(|features| features.dirty.is_some()),
+        load: loaded.map(drop).map_err(|e| e.to_string()),
     }
 }
 
-fn try_to_load() -> Result<(), TraceError> {
+fn try_to_load() -> Result<Features, TraceError> {
     let features = Features::read()?;
     let cgroup_of_bio = load::io_controller_is_v2(Path::new("/proc/cgroups"));
     let config = Config { ring_bytes: 4096, attribution: true, filtered: false, slots: 1 << 10, cgroup_of_bio };
-    load::load(config, features).map(drop)
+    load::load(config, features).map(|(_, used)| used)
 }
 
 /// `CapEff` of `/proc/self/status`, a set of bits.

@@ -60,7 +60,7 @@ impl IoEvent {
             merges: (!is_bio).then_some(i32::from(self.merges)),
             tgid: who.then_some(self.tgid as i32),
             comm: who.then(|| Comm::new(&self.comm)),
-            cgroup: who.then_some(self.cgroup as i64),
+            cgroup: (self.cgroup != 0).then_some(self.cgroup as i64),
             ino: has(BIT_INO).then_some(self.ino as i64),
             fs_dev: has(BIT_FS_DEV).then_some(self.fs_dev as i32),
             origin: Origin::from_code(i32::from(self.bits >> ORIGIN_SHIFT & 3)),
@@ -206,10 +206,16 @@ mod tests {
 
     #[test]
     fn what_the_kernel_did_not_know_is_absent() {
-        let io = event(3 << ORIGIN_SHIFT).to_io(4_000);
+        let io = IoEvent { cgroup: 0, ..event(3 << ORIGIN_SHIFT) }.to_io(4_000);
         assert_eq!((io.done_ns, io.queue_ns, io.device_ns), (1_000, None, 1_000));
         assert_eq!((io.tgid, io.comm, io.cgroup, io.ino, io.fs_dev), (None, None, None, None, None));
         assert_eq!((io.origin, io.merges, io.sector), (Origin::Unknown, Some(2), Some(8)));
+    }
+
+    #[test]
+    fn a_page_of_nobody_may_still_be_charged_to_a_cgroup() {
+        let io = event(BIT_INO | 1 << ORIGIN_SHIFT).to_io(0);
+        assert_eq!((io.tgid, io.comm, io.cgroup, io.ino), (None, None, Some(7), Some(9)));
     }
 
     #[test]

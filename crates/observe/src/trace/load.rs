@@ -19,6 +19,10 @@ pub(super) struct Probe {
     pub tracepoint: &'static str,
 }
 
+/// Who dirties pages, on kernels before and since b9b0ff61eef5 (5.16), whose arguments the program takes both.
+const DIRTY_FOLIO: Probe = Probe { program: "dirtied", tracepoint: "writeback_dirty_folio" };
+const DIRTY_PAGE: Probe = Probe { program: "dirtied", tracepoint: "writeback_dirty_page" };
+
 /// In the order in which they must be attached: what opens a slot first, what writes events last, so that at the
 /// instant of the last one every I/O started since the first has its slot. Only older ones are censored.
 pub(super) const START: Probe = Probe { program: "io_start", tracepoint: "block_io_start" };
@@ -34,6 +38,8 @@ pub(super) struct Features {
     pub io_start: bool,
     pub merge: bool,
     pub marks_pinned_pages: bool,
+    /// What tells who dirties a page; without it nobody is named for what is written back.
+    pub dirty: Option<Probe>,
 }
 
 impl Features {
@@ -49,8 +55,14 @@ impl Features {
             io_start: has_tracepoint(&btf, START.tracepoint),
             merge: has_tracepoint(&btf, MERGE.tracepoint),
             marks_pinned_pages: has_word(&btf, "BIO_PAGE_PINNED"),
+            dirty: dirty_probe(&btf),
         })
     }
+}
+
+/// What tells who dirties a page on the kernel of these types.
+pub(super) fn dirty_probe(btf: &[u8]) -> Option<Probe> {
+    [DIRTY_FOLIO, DIRTY_PAGE].into_iter().find(|p| has_tracepoint(btf, p.tracepoint))
 }
 
 /// Whether programs can be attached to tracepoint `name` by its types.
@@ -78,8 +90,13 @@ pub(super) struct Config {
     pub cgroup_of_bio: bool,
 }
 
-/// Loads all programs that this kernel can take; none is attached yet.
-pub(super) fn load(config: Config, features: Features) -> Result<Ebpf, TraceError> {
+/// Inodes whose last dirtier is remembered, some 130 bytes of kernel memory each.
+const DIRTIERS: u32 = 1 << 14;
+
+/// Loads all programs that this kernel can take; none is attached yet. Returns them with the features that are really
+/// in use: a kernel that has a tracepoint may still refuse the program that tells who dirties pages, which is no reason
+/// not to record.
+pub(super) fn load(config: Config, features: Features) -> Result<(Ebpf, Features), TraceError> {
     // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
     let mut loader = EbpfLoader::new();
     loader.btf(None);
@@ -98,7 +115,9 @@ fn load_form<'a>(
     config: Config,
     features: Features,
     has_queue_argument: bool,
-) -> Result<Ebpf, TraceError> {
+) -> Result<(Ebpf, Features), TraceError> {
+    let mut features = features;
+    features.dirty = features.dirty.filter(|_| config.attribution);
     // The loader borrows its values for as long as the types.
     static NUMBERS: [u8; 64] = numbers();
     let flag = |on: bool| -> &'static u8 { &NUMBERS[usize::from(on)] };
@@ -110,6 +129,7 @@ fn load_form<'a>(
         .verifier_log_level(VerifierLogLevel::STATS)
         .map_max_entries("events", config.ring_bytes)
         .map_max_entries("slots", slots / super::event::WAYS as u32)
+        .map_max_entries("dirtiers", if features.dirty.is_some() { DIRTIERS } else { 1 })
         .override_global("has_queue_argument", flag(has_queue_argument), true)
         .override_global("has_io_start", flag(features.io_start), true)
         .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
@@ -119,11 +139,13 @@ fn load_form<'a>(
         .override_global("slot_shift", shift, true);
     let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the tracer's maps", &e))?;
     for probe in probes(features) {
-        program(&mut bpf, probe)?
-            .load(probe.tracepoint, btf)
-            .map_err(|e| refused(format!("load the program {}", probe.program), &e))?;
+        match program(&mut bpf, probe)?.load(probe.tracepoint, btf) {
+            Ok(()) => {}
+            Err(_) if Some(probe) == features.dirty => features.dirty = None,
+            Err(e) => return Err(refused(format!("load the program {}", probe.program), &e)),
+        }
     }
-    Ok(bpf)
+    Ok((bpf, features))
 }
 
 const fn numbers() -> [u8; 64] {
@@ -145,7 +167,7 @@ pub(super) fn probes(features: Features) -> impl Iterator<Item = Probe> {
 pub(super) fn request_probes(features: Features) -> impl Iterator<Item = Probe> {
     let start = features.io_start.then_some(START);
     let merge = features.merge.then_some(MERGE);
-    start.into_iter().chain([ISSUE]).chain(merge).chain([COMPLETE])
+    features.dirty.into_iter().chain(start).chain([ISSUE]).chain(merge).chain([COMPLETE])
 }
 
 /// The probes of bio-based devices in attach order.
@@ -180,13 +202,16 @@ mod tests {
             return;
         };
         // None, all, and all but one.
-        for bits in [0, 31].into_iter().chain((0..5).map(|i| 31 ^ 1u8 << i)) {
+        for bits in [0, 63].into_iter().chain((0..6).map(|i| 63 ^ 1u8 << i)) {
             let on = |bit: u8| bits >> bit & 1 == 1;
             let config =
                 Config { ring_bytes: 4096, attribution: on(0), filtered: on(1), slots: 64, cgroup_of_bio: on(2) };
-            let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), ..here };
+            let dirty = here.dirty.filter(|_| on(5));
+            let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), dirty, ..here };
             match load(config, features) {
-                Ok(_) => {}
+                Ok((_, used)) => {
+                    assert_eq!(used.dirty, dirty.filter(|_| config.attribution), "refused by the verifier")
+                }
                 Err(TraceError::NoPrivilege { .. }) => {
                     eprintln!("SKIP: may not load BPF programs");
                     return;
@@ -204,10 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn dirtiers_are_watched_under_the_name_that_the_kernel_has() {
+        assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_folio\0"), Some(DIRTY_FOLIO));
+        assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_page\0"), Some(DIRTY_PAGE));
+        assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_inode\0"), None);
+    }
+
+    #[test]
     fn completion_is_attached_last() {
-        let features = Features { io_start: true, merge: true, marks_pinned_pages: true };
-        assert_eq!(request_probes(features).collect::<Vec<_>>(), [START, ISSUE, MERGE, COMPLETE]);
-        let old = Features { io_start: false, merge: false, marks_pinned_pages: false };
+        let features = Features { io_start: true, merge: true, marks_pinned_pages: true, dirty: Some(DIRTY_FOLIO) };
+        assert_eq!(request_probes(features).collect::<Vec<_>>(), [DIRTY_FOLIO, START, ISSUE, MERGE, COMPLETE]);
+        let old = Features { io_start: false, merge: false, marks_pinned_pages: false, dirty: None };
         assert_eq!(request_probes(old).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
     }
 

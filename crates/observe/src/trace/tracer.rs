@@ -37,7 +37,7 @@ pub struct TracerOptions {
     pub devices: Option<Vec<DevId>>,
     /// Size of the ring between kernel and user space in bytes: a power of two, whole pages. An event takes 96.
     pub ring_bytes: u32,
-    /// Look up process, cgroup and file of each I/O (costs some 200 ns more per I/O).
+    /// Look up process, cgroup and file of each I/O (costs some 200 ns more per I/O), and remember who dirties pages.
     pub attribution: bool,
     /// Trace bio-based devices (dm, md, zram, brd) from the start. Costs on every bio of request-based ones too.
     pub bio_based: bool,
@@ -50,6 +50,8 @@ pub struct TracerOptions {
     pub measure_cost: bool,
     /// Trace as if the kernel had no `block_io_start` (before 6.5): to see what older kernels would show.
     pub without_io_start: bool,
+    /// Trace as if the kernel did not tell who dirties pages.
+    pub without_dirtiers: bool,
 }
 
 impl Default for TracerOptions {
@@ -63,6 +65,7 @@ impl Default for TracerOptions {
             slots: 1 << 14,
             measure_cost: false,
             without_io_start: false,
+            without_dirtiers: false,
         }
     }
 }
@@ -144,6 +147,7 @@ impl Tracer {
         }
         let mut features = Features::read()?;
         features.io_start &= !options.without_io_start;
+        features.dirty = features.dirty.filter(|_| !options.without_dirtiers);
         let config = Config {
             ring_bytes: options.ring_bytes,
             attribution: options.attribution,
@@ -151,7 +155,7 @@ impl Tracer {
             slots: options.slots,
             cgroup_of_bio: load::io_controller_is_v2(Path::new("/proc/cgroups")),
         };
-        let mut bpf = load::load(config, features)?;
+        let (mut bpf, features) = load::load(config, features)?;
         release_memory();
         let ring = Ring::new(ring_fd(&bpf)?, options.ring_bytes).map_err(|e| refused("map its ring", &e))?;
         let losses = LossReader::new(

@@ -3,7 +3,10 @@
 use iolens_core::model::{Class, Op};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, Mounted, dev_of, fio, kernel_counts, machine_has, run, scratch, trace, trace_fairly, turn};
+use crate::lab::{
+    LoopDisk, Mounted, dev_of, fio, kernel_counts, machine_has, on_each_file_system, ready, run, scratch, trace,
+    trace_fairly, turn,
+};
 
 /// A load: name, arguments for fio. All are direct and asynchronous unless they say otherwise.
 type Load = (&'static str, &'static [&'static str]);
@@ -79,10 +82,7 @@ fn check(disk: &LoopDisk, what: &str, options: TracerOptions, work: impl Fn() + 
 
 #[test]
 fn every_load_on_a_disk_in_memory() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     for (what, load) in LOADS {
         check(&disk, what, TracerOptions::default(), || put_on(&disk.path(), load, "800ms"));
@@ -91,10 +91,7 @@ fn every_load_on_a_disk_in_memory() {
 
 #[test]
 fn every_scheduler_and_merges() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let mut merges = 0;
     for scheduler in ["mq-deadline", "bfq", "kyber"] {
@@ -117,10 +114,7 @@ fn every_scheduler_and_merges() {
 
 #[test]
 fn a_disk_over_a_file_system() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::new(scratch(), 256);
     for (what, load) in [LOADS[0], LOADS[2], LOADS[4], LOADS[8]] {
         check(&disk, what, TracerOptions::default(), || put_on(&disk.path(), load, "800ms"));
@@ -130,17 +124,9 @@ fn a_disk_over_a_file_system() {
 /// Journals, metadata, writeback, empty flushes, FUA, discards by the file system.
 #[test]
 fn file_systems_from_mkfs_to_unmount() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
-    for kind in ["ext4", "xfs", "btrfs"] {
-        if !machine_has(&[&format!("mkfs.{kind}")]) {
-            continue;
-        }
-        let disk = LoopDisk::in_memory(512);
+    on_each_file_system(&["fio", "fstrim"], |kind, disk| {
         let traced = trace_fairly(&disk.name, &TracerOptions::default(), || {
-            let fs = Mounted::new(&disk, kind);
+            let fs = Mounted::new(disk, kind);
             fio(
                 &fs.path("f"),
                 &["--rw=randrw", "--bs=4k", "--size=64m", "--io_size=16m", "--fsync=32", "--fallocate=none"],
@@ -153,15 +139,12 @@ fn file_systems_from_mkfs_to_unmount() {
         traced.assert_nothing_lost(kind);
         let has = |class: Class| traced.kernel[class as usize].ios > 0;
         assert!(has(Class::Write) && has(Class::Flush) && has(Class::Discard), "{kind}: {:?}", traced.kernel);
-    }
+    });
 }
 
 #[test]
 fn an_empty_flush_is_a_write_without_bytes_and_a_flush() {
-    if !machine_has(&["losetup"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup"]) else { return };
     let disk = LoopDisk::in_memory(16);
     let file = std::fs::File::open(disk.path()).unwrap();
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
@@ -180,10 +163,7 @@ fn an_empty_flush_is_a_write_without_bytes_and_a_flush() {
 #[test]
 fn partial_completion_requeue_and_error() {
     use std::os::unix::fs::FileExt;
-    if !machine_has(&["losetup"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup"]) else { return };
     for without_io_start in [false, true] {
         let disk = LoopDisk::in_memory(16);
         disk.truncate_file((1 << 20) + 2048);
@@ -209,10 +189,7 @@ fn partial_completion_requeue_and_error() {
 /// As if the kernel were older than 6.5: slots are taken at issue and starts are the kernel's own.
 #[test]
 fn without_block_io_start() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let options = TracerOptions { without_io_start: true, ..TracerOptions::default() };
     for (what, load) in [LOADS[0], LOADS[2], LOADS[6], LOADS[8], LOADS[10], LOADS[11]] {
@@ -225,10 +202,7 @@ fn without_block_io_start() {
 
 #[test]
 fn without_attribution() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let options = TracerOptions { attribution: false, ..TracerOptions::default() };
     let traced = trace_fairly(&disk.name, &options, || put_on(&disk.path(), LOADS[2].1, "800ms"));
@@ -301,10 +275,7 @@ fn the_long_matrix() {
         eprintln!("SKIP: the long matrix runs with IOLENS_FULL=1");
         return;
     }
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     for rw in ["read", "write", "randread", "randwrite", "randrw", "randtrim"] {
         for bs in ["512", "4k", "128k", "4m"] {

@@ -9,7 +9,7 @@ use std::{
 use iolens_core::model::LossReason;
 use iolens_observe::trace::{Tracer, TracerOptions};
 
-use crate::lab::{LoopDisk, dev_of, fio, kernel_counts, machine_has, now_ns, settle, trace, turn};
+use crate::lab::{LoopDisk, dev_of, fio, kernel_counts, now_ns, ready, settle, trace};
 
 const BUSY: &[&str] = &[
     "--rw=randrw",
@@ -25,10 +25,7 @@ const BUSY: &[&str] = &[
 
 #[test]
 fn a_tiny_ring_and_a_reader_held_back() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let options = TracerOptions { ring_bytes: 64 << 10, devices: Some(vec![disk.dev]), ..TracerOptions::default() };
     let traced = trace(&disk.name, options, true, || {
@@ -47,10 +44,7 @@ fn a_tiny_ring_and_a_reader_held_back() {
 /// A reader that comes too seldom: every silence in the record lies in an interval of loss.
 #[test]
 fn lost_intervals_cover_the_gaps() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     settle(&disk.name);
     let before = kernel_counts(&disk.name);
@@ -105,10 +99,7 @@ fn lost_intervals_cover_the_gaps() {
 /// Attached in the middle of a load: what was in flight is censored, and little.
 #[test]
 fn in_flight_at_attach_is_censored() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let (mut ios, mut lost) = (Vec::new(), Vec::new());
     thread::scope(|scope| {
@@ -150,10 +141,7 @@ fn in_flight_at_attach_is_censored() {
 /// Slots for far fewer I/Os than are in flight: every one without a slot is counted as a clash.
 #[test]
 fn slot_clashes_are_counted() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disks: Vec<LoopDisk> = (0..2).map(|_| LoopDisk::in_memory(64)).collect();
     let options = TracerOptions { slots: 64, ..TracerOptions::default() };
     let traced = trace(&disks[0].name, options, false, || {
@@ -184,10 +172,7 @@ fn slot_clashes_are_counted() {
 
 #[test]
 fn only_the_devices_asked_for() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disks: Vec<LoopDisk> = (0..2).map(|_| LoopDisk::in_memory(64)).collect();
     let load = |disk: &LoopDisk| {
         fio(&disk.path(), &["--rw=randread", "--bs=4k", "--size=16m", "--io_size=4m", "--direct=1", "--ioengine=psync"])
@@ -211,10 +196,7 @@ fn only_the_devices_asked_for() {
 
 #[test]
 fn a_device_that_appears_is_recorded() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let tracer = Tracer::start(TracerOptions::default()).unwrap();
     let disk = LoopDisk::in_memory(64);
     fio(&disk.path(), &["--rw=randread", "--bs=4k", "--size=16m", "--io_size=4m", "--direct=1", "--ioengine=psync"]);

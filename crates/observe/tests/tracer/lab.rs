@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -39,6 +40,21 @@ pub fn machine_has(tools: &[&str]) -> bool {
     match iolens_observe::trace::capabilities().load {
         Ok(()) => true,
         Err(why) => skip(why),
+    }
+}
+
+/// The turn of a test that needs `tools`; `None`, said aloud, where the machine lacks something.
+pub fn ready(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
+    machine_has(tools).then(turn)
+}
+
+/// Runs `test` for each file system that the machine can make, with its kind and a disk of 512 MiB to put it on.
+pub fn on_each_file_system(tools: &[&str], mut test: impl FnMut(&str, &LoopDisk)) {
+    let Some(_turn) = ready(&[&["losetup"], tools].concat()) else { return };
+    for kind in ["ext4", "xfs", "btrfs"] {
+        if machine_has(&[&format!("mkfs.{kind}")]) {
+            test(kind, &LoopDisk::in_memory(512));
+        }
     }
 }
 
@@ -83,6 +99,11 @@ impl LoopDisk {
     /// Its node under `/dev`.
     pub fn path(&self) -> String {
         format!("/dev/{}", self.name)
+    }
+
+    /// The file under it.
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Cuts the file under it, behind its back.
@@ -325,6 +346,15 @@ impl Traced {
 pub fn now_ns() -> i64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec * 1_000_000_000 + t.tv_nsec
+}
+
+/// Inode number of this process's directory in the cgroup v2 hierarchy, which is the group's id.
+pub fn own_cgroup() -> Option<i64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|l| l.strip_prefix("0::"))?.to_owned();
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let root = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?.to_owned();
+    Some(fs::metadata(format!("{root}{path}")).ok()?.ino() as i64)
 }
 
 /// Directory for files on the machine's own disk.

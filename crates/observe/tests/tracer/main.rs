@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bio;
+mod dirtiers;
 mod exact;
 mod honest;
 mod lab;

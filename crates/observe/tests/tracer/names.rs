@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use iolens_core::model::DevId;
 use iolens_observe::topology::Names;
 
-use crate::lab::{LoopDisk, Mounted, machine_has, run, turn};
+use crate::lab::{LoopDisk, Mounted, on_each_file_system, ready, run};
 
 /// Device of the file system that is mounted at `point`, as the kernel's side of the tracer sees it.
 fn fs_dev(point: &Path) -> i32 {
@@ -46,13 +46,11 @@ fn may_open_by_number() -> bool {
 
 #[test]
 fn closed_files_are_found_by_number_with_their_exact_names() {
-    let _turn = turn();
-    for kind in ["ext4", "xfs", "btrfs"] {
-        if !machine_has(&["losetup", &format!("mkfs.{kind}")]) || !may_open_by_number() {
-            continue;
-        }
-        let disk = LoopDisk::in_memory(512);
-        let fs = Mounted::new(&disk, kind);
+    if !may_open_by_number() {
+        return;
+    }
+    on_each_file_system(&[], |kind, disk| {
+        let fs = Mounted::new(disk, kind);
         let dev = fs_dev(fs.dir.path());
         let mut names = Names::new();
         for path in hostile(fs.dir.path()) {
@@ -60,18 +58,16 @@ fn closed_files_are_found_by_number_with_their_exact_names() {
             assert_eq!(names.file(dev + 1, ino(&path), None), None, "{kind}: another device");
         }
         assert_eq!(names.file(dev, 123_456_789, None), None, "{kind}: no such inode");
-    }
+    });
 }
 
 #[test]
 fn a_removed_file_that_is_open_is_told_as_deleted_and_a_closed_one_not_at_all() {
-    let _turn = turn();
-    for kind in ["ext4", "xfs", "btrfs"] {
-        if !machine_has(&["losetup", &format!("mkfs.{kind}")]) || !may_open_by_number() {
-            continue;
-        }
-        let disk = LoopDisk::in_memory(512);
-        let fs = Mounted::new(&disk, kind);
+    if !may_open_by_number() {
+        return;
+    }
+    on_each_file_system(&[], |kind, disk| {
+        let fs = Mounted::new(disk, kind);
         let (dev, path) = (fs_dev(fs.dir.path()), fs.dir.path().join("gone"));
         let file = fs::File::create(&path).unwrap();
         let number = ino(&path);
@@ -81,15 +77,12 @@ fn a_removed_file_that_is_open_is_told_as_deleted_and_a_closed_one_not_at_all() 
         assert_eq!(told, Some(format!("{} (deleted)", path.display())), "{kind}");
         drop(file);
         assert_eq!(Names::new().file(dev, number, me), None, "{kind}");
-    }
+    });
 }
 
 #[test]
 fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
-    if !machine_has(&["losetup", "mkfs.ext4"]) || !may_open_by_number() {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4"]).filter(|_| may_open_by_number()) else { return };
     let disk = LoopDisk::in_memory(64);
     let fs = Mounted::new(&disk, "ext4");
     let (inner, outer) = (fs.dir.path().join("inner"), fs.dir.path().join("outer"));

@@ -2,15 +2,12 @@
 
 use iolens_observe::trace::{Tracer, TracerOptions, capabilities};
 
-use crate::lab::{machine_has, turn};
+use crate::lab::ready;
 
 /// Prints each program's verifier statistics, with and without the switches that prune code.
 #[test]
 fn the_verifier_takes_every_form() {
-    if !machine_has(&[]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&[]) else { return };
     for attribution in [true, false] {
         for without_io_start in [false, true] {
             let options = TracerOptions { attribution, without_io_start, ring_bytes: 4096, ..TracerOptions::default() };
@@ -32,10 +29,7 @@ fn the_verifier_takes_every_form() {
 
 #[test]
 fn cost_is_known_when_asked_for() {
-    if !machine_has(&["sync"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["sync"]) else { return };
     let tracer = Tracer::start(TracerOptions::default()).unwrap();
     assert_eq!(tracer.probe_cost(), None, "not asked for");
     drop(tracer);

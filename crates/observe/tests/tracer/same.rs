@@ -6,7 +6,7 @@ use iolens_core::model::{Io, Observation, Op};
 use iolens_observe::import::{ImportOptions, import_files};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, fio, machine_has, run, scratch, trace, turn};
+use crate::lab::{LoopDisk, fio, ready, run, scratch, trace};
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 
@@ -108,10 +108,7 @@ fn parse(raw: &[u8]) -> Vec<Seen> {
 
 #[test]
 fn the_same_ios_as_the_kernels_own_tracer() {
-    if !machine_has(&["losetup", "fio", "mount"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio", "mount"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let Some(blk) = BlkTracer::new(&disk.name) else {
         eprintln!("SKIP: no blk tracer, or tracefs is in use");
@@ -217,10 +214,7 @@ fn assert_imported_alike(logs: &[Vec<u8>], ours: &[Io], hidden: i64) {
 /// a disk that takes no time at all shows alone.
 #[test]
 fn latencies_agree_with_fio_at_depth_one() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let load = fs::read_to_string("/proc/loadavg").unwrap();
     let load: f64 = load.split(' ').next().unwrap().parse().unwrap();
     let cpus = thread::available_parallelism().unwrap().get();

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use iolens_core::model::{Comm, DevId, Io, Op, Origin};
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, Mounted, fio, machine_has, run, trace, turn};
+use crate::lab::{LoopDisk, Mounted, fio, on_each_file_system, own_cgroup, ready, run, trace};
 
 fn dev_of_file(meta: &std::fs::Metadata) -> i32 {
     DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev())).0
@@ -13,10 +13,7 @@ fn dev_of_file(meta: &std::fs::Metadata) -> i32 {
 
 #[test]
 fn direct_io_belongs_to_its_process_and_cgroup() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(64);
     let mut group = None;
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
@@ -33,29 +30,12 @@ fn direct_io_belongs_to_its_process_and_cgroup() {
     }
 }
 
-/// Inode number of this process's directory in the cgroup v2 hierarchy.
-fn own_cgroup() -> Option<i64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let path = groups.lines().find_map(|l| l.strip_prefix("0::"))?.to_owned();
-    let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
-    let root = mounts.lines().find(|l| l.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?.to_owned();
-    Some(std::fs::metadata(format!("{root}{path}")).ok()?.ino() as i64)
-}
-
 #[test]
 fn cached_io_belongs_to_its_file() {
-    if !machine_has(&["losetup", "fio"]) {
-        return;
-    }
-    let _turn = turn();
-    for kind in ["ext4", "xfs", "btrfs"] {
-        if !machine_has(&[&format!("mkfs.{kind}")]) {
-            continue;
-        }
-        let disk = LoopDisk::in_memory(512);
+    on_each_file_system(&["sync"], |kind, disk| {
         let mut meta = None;
         let traced = trace(&disk.name, TracerOptions::default(), false, || {
-            let fs = Mounted::new(&disk, kind);
+            let fs = Mounted::new(disk, kind);
             let path = fs.path("data");
             std::fs::write(&path, vec![7u8; 8 << 20]).unwrap();
             run("sync", &[]);
@@ -72,6 +52,7 @@ fn cached_io_belongs_to_its_file() {
         for io in traced.ios.iter().filter(of_file) {
             let origin = if io.op == Op::WRITE { Origin::Writeback } else { Origin::Direct };
             assert_eq!(io.origin, origin, "{kind}: {io:?}");
+            assert_eq!(io.tgid, Some(std::process::id() as i32), "{kind}: {io:?}");
         }
         // btrfs shows its subvolumes' anonymous numbers to stat(2), its own to the kernel.
         if kind != "btrfs" {
@@ -79,5 +60,5 @@ fn cached_io_belongs_to_its_file() {
         }
         assert!(traced.ios.iter().any(|io| io.origin == Origin::Metadata), "{kind}: no metadata");
         traced.assert_exact(kind);
-    }
+    });
 }

@@ -66,7 +66,7 @@ pub struct ActorSummary {
     pub key: ActorKey,
     /// Where; `None` for others, who may have been on several.
     pub dev: Option<DevId>,
-    /// Process ids, the lowest first, at most 64; of a control group or file those who submitted its I/O.
+    /// Process ids, the lowest first, at most 64; of a control group or file those who caused its I/O.
     pub pids: Vec<i32>,
     /// Reads.
     pub read: ActorFlow,

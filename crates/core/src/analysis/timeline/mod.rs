@@ -32,7 +32,7 @@ pub enum GroupBy {
     All,
     /// The device.
     Device,
-    /// The submitting process (thread group) and its name.
+    /// The process (thread group) and its name, as in [`Io::tgid`].
     Process,
     /// The control group.
     Cgroup,

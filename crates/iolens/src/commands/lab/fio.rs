@@ -156,8 +156,8 @@ fn is_of_fio(io: &Io, name: &str, on_raw_device: bool) -> bool {
         // Below a file it is the file system's own; on a device without one it is the data, through the page cache.
         Origin::Metadata if !on_raw_device => false,
         Origin::Metadata if name.starts_with("kworker") => true,
-        // Writeback is done by the kernel for whoever dirtied the page.
-        Origin::Writeback => true,
+        // By whoever dirtied the page; nobody is known of pages that were dirty before the recording.
+        Origin::Writeback => name.is_empty() || name.starts_with("fio"),
         _ => name.is_empty() || name.starts_with("fio") || name.starts_with("kworker"),
     }
 }

@@ -1,0 +1,204 @@
+//! Who dirtied what is written back: the process that wrote, not the one that happened to submit it.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use iolens_core::model::{Comm, Io, Op, Origin};
+use iolens_observe::trace::TracerOptions;
+
+use crate::lab::{LoopDisk, Mounted, Traced, fio, on_each_file_system, own_cgroup, ready, run, trace};
+
+/// A program that writes and is known by its name.
+struct Writer {
+    name: &'static str,
+    program: PathBuf,
+}
+
+impl Writer {
+    /// A copy of dd in `dir`.
+    fn new(dir: &Path, name: &'static str) -> Writer {
+        let dd = run("sh", &["-c", "command -v dd"]);
+        let program = dir.join(name);
+        std::fs::copy(dd.trim(), &program).unwrap();
+        Writer { name, program }
+    }
+
+    /// Writes `mib` MiB into `file`, from `seek` MiB on, into the page cache only; returns its process, which is gone.
+    fn write(&self, file: &str, seek: u32, mib: u32) -> i32 {
+        let (to, count) = (format!("of={file}"), format!("count={}", mib * 16));
+        let mut child = Command::new(&self.program)
+            .args(["if=/dev/zero", &to, "bs=64k", &count, &format!("seek={}", seek * 16)])
+            .args(["conv=notrunc", "status=none"])
+            .spawn()
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        child.id() as i32
+    }
+
+    fn comm(&self) -> Option<Comm> {
+        Some(Comm::new(self.name.as_bytes()))
+    }
+}
+
+/// Inode number of a file.
+fn ino(path: &str) -> i64 {
+    std::fs::metadata(path).unwrap().ino() as i64
+}
+
+/// What was written back of one file.
+fn written_of(traced: &Traced, ino: i64) -> Vec<&Io> {
+    let of_file = |io: &&Io| io.ino == Some(ino) && io.op == Op::WRITE && io.origin == Origin::Writeback;
+    traced.ios.iter().filter(of_file).collect()
+}
+
+/// Fails unless at least `mib` MiB were written of the file, less what the kernel hid, all by the process given.
+fn assert_written_by(traced: &Traced, what: &str, ino: i64, mib: i64, who: (Option<i32>, Option<Comm>)) {
+    let ios = written_of(traced, ino);
+    let hidden: i64 = traced.lost.iter().filter_map(|l| l.bytes).sum();
+    let bytes: i64 = ios.iter().map(|io| io.bytes).sum();
+    assert!(bytes + hidden >= mib << 20, "{what}: only {bytes} bytes written, {hidden} hidden");
+    for io in ios {
+        assert_eq!((io.tgid, io.comm), who, "{what}: {io:?}");
+    }
+}
+
+#[test]
+fn what_sync_writes_back_belongs_to_those_who_wrote_it() {
+    let programs = tempfile::tempdir().unwrap();
+    on_each_file_system(&["dd", "sync"], |kind, disk| {
+        let (a, b) = (Writer::new(programs.path(), "writer-a"), Writer::new(programs.path(), "writer-b"));
+        let fs = Mounted::new(disk, kind);
+        let (first, second) = (fs.path("first"), fs.path("second"));
+        let mut pids = (0, 0);
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            pids = (a.write(&first, 0, 4), b.write(&second, 0, 3));
+            run("sync", &[]);
+        });
+        assert_written_by(&traced, kind, ino(&first), 4, (Some(pids.0), a.comm()));
+        assert_written_by(&traced, kind, ino(&second), 3, (Some(pids.1), b.comm()));
+        if let Some(group) = own_cgroup() {
+            let files = [written_of(&traced, ino(&first)), written_of(&traced, ino(&second))].concat();
+            assert!(files.iter().all(|io| io.cgroup == Some(group)), "{kind}: not all in {group}: {files:?}");
+        }
+        let journal = |io: &Io| io.comm.is_some_and(|c| c.to_text().starts_with("jbd2/"));
+        if kind == "ext4" {
+            let metadata = |io: &&Io| io.origin == Origin::Metadata;
+            assert!(traced.ios.iter().filter(metadata).any(journal), "the journal is still named as itself");
+        }
+    });
+}
+
+#[test]
+fn of_several_who_write_one_file_the_last_is_named() {
+    let programs = tempfile::tempdir().unwrap();
+    on_each_file_system(&["dd", "sync"], |kind, disk| {
+        let (a, b) = (Writer::new(programs.path(), "writer-a"), Writer::new(programs.path(), "writer-b"));
+        let fs = Mounted::new(disk, kind);
+        let file = fs.path("shared");
+        let mut last = 0;
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            a.write(&file, 0, 2);
+            last = b.write(&file, 2, 2);
+            run("sync", &[]);
+        });
+        assert_written_by(&traced, kind, ino(&file), 4, (Some(last), b.comm()));
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            last = a.write(&file, 0, 1);
+            run("sync", &[]);
+        });
+        assert_written_by(&traced, kind, ino(&file), 1, (Some(last), a.comm()));
+    });
+}
+
+#[test]
+fn what_was_dirty_before_the_recording_has_no_process() {
+    let programs = tempfile::tempdir().unwrap();
+    on_each_file_system(&["dd", "sync"], |kind, disk| {
+        let a = Writer::new(programs.path(), "writer-a");
+        let fs = Mounted::new(disk, kind);
+        let file = fs.path("old");
+        a.write(&file, 0, 4);
+        let traced = trace(&disk.name, TracerOptions::default(), false, || drop(run("sync", &[])));
+        assert_written_by(&traced, kind, ino(&file), 4, (None, None));
+    });
+}
+
+/// As on a kernel without the tracepoint.
+#[test]
+fn without_dirtiers_nobody_is_blamed() {
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else { return };
+    let programs = tempfile::tempdir().unwrap();
+    let a = Writer::new(programs.path(), "writer-a");
+    let disk = LoopDisk::in_memory(64);
+    let fs = Mounted::new(&disk, "ext4");
+    let file = fs.path("file");
+    let options = TracerOptions { without_dirtiers: true, ..TracerOptions::default() };
+    let traced = trace(&disk.name, options, false, || {
+        a.write(&file, 0, 4);
+        run("sync", &[]);
+    });
+    assert_written_by(&traced, "no tracepoint", ino(&file), 4, (None, None));
+}
+
+#[test]
+fn pages_written_through_a_mapping_belong_to_their_process() {
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "fio", "sync"]) else { return };
+    let disk = LoopDisk::in_memory(64);
+    let fs = Mounted::new(&disk, "ext4");
+    let file = fs.path("mapped");
+    let args = ["--rw=write", "--bs=4k", "--size=4m", "--ioengine=mmap", "--fallocate=none", "--thread=1"];
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        fio(&file, &args);
+        run("sync", &[]);
+    });
+    let ios = written_of(&traced, ino(&file));
+    assert!(!ios.is_empty());
+    assert!(ios.iter().all(|io| io.comm == Some(Comm::new(b"fio")) && io.tgid == ios[0].tgid), "{:?}", ios[0]);
+}
+
+/// The buffered side of a device without a file system.
+#[test]
+fn pages_of_a_bare_device_belong_to_whoever_wrote_them() {
+    let Some(_turn) = ready(&["losetup", "dd", "sync"]) else { return };
+    let programs = tempfile::tempdir().unwrap();
+    let a = Writer::new(programs.path(), "writer-a");
+    let disk = LoopDisk::in_memory(64);
+    let mut pid = 0;
+    // Held open: the last one to close a device writes all of it back.
+    let held = std::fs::File::open(disk.path()).unwrap();
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        pid = a.write(&disk.path(), 0, 4);
+        run("sync", &[]);
+    });
+    drop(held);
+    let ios: Vec<&Io> = traced.ios.iter().filter(|io| io.op == Op::WRITE && io.bytes > 0).collect();
+    assert!(!ios.is_empty());
+    for io in ios {
+        assert_eq!((io.origin, io.tgid, io.comm), (Origin::Writeback, Some(pid), a.comm()), "{io:?}");
+    }
+}
+
+/// A loop device writes to its file by a worker of the kernel, which stands for nobody, nor for who made the file.
+#[test]
+fn what_a_worker_dirties_is_nobodys() {
+    let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else { return };
+    let programs = tempfile::tempdir().unwrap();
+    let a = Writer::new(programs.path(), "writer-a");
+    let below = LoopDisk::in_memory(256);
+    let fs = Mounted::new(&below, "ext4");
+    let above = LoopDisk::new(fs.dir.path(), 32);
+    let image = above.file().to_str().unwrap().to_owned();
+    let traced = trace(&below.name, TracerOptions::default(), false, || {
+        a.write(&image, 0, 1);
+        run(
+            "dd",
+            &["if=/dev/zero", &format!("of={}", above.path()), "bs=1M", "count=8", "oflag=direct", "status=none"],
+        );
+        run("sync", &[]);
+    });
+    assert_written_by(&traced, "an image", ino(&image), 8, (None, None));
+    drop(above);
+}
