@@ -1,10 +1,11 @@
 #!/bin/sh
 # What `iolens report --json` costs: growth from 1 to 50 million I/Os, memory, and beside `blkparse | btt` on one load.
-# CPU time of the busiest thread is what a machine with two free cores waits for; wall-clock time holds what else runs.
+# CPU time does not depend on what else runs, wall-clock time does; the report has four threads, blkparse and btt one each,
+# one after the other, as btt reads what blkparse has written.
 #
 #   bench/report.sh [IOLENS]      (default: target/release/iolens; MILLIONS="1 10 50", TRACED=500000 I/Os for btt)
 #
-# Wanted: 10 million in under 4 s and 512 MiB on 2 cores; growth linear; at least 10 times less per I/O than btt.
+# Wanted: 10 million in under 4 s and 512 MiB on 2 cores; growth linear; at least 10 times less per I/O than blkparse and btt.
 set -eu
 cd "$(dirname "$0")/.."
 iolens=$(realpath "${1:-target/release/iolens}")
@@ -18,25 +19,30 @@ trap 'rm -rf "$work"' EXIT
 # Prints: wall s, CPU s of all threads, CPU s of the busiest, peak MiB. Threads are watched while they run.
 watch() {
 	python3 - "$@" <<'PY'
-import os, subprocess, sys, time
+import os, subprocess, sys, threading, time
 begun = time.monotonic()
 child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
-threads, peak = {}, 0
-while True:
-    done, status, usage = os.wait4(child.pid, os.WNOHANG)
-    if done:
-        break
-    try:
-        for tid in os.listdir(f"/proc/{child.pid}/task"):
-            with open(f"/proc/{child.pid}/task/{tid}/schedstat") as file:
-                threads[tid] = int(file.read().split()[0])
-    except (OSError, IndexError, ValueError):
-        pass
-    time.sleep(0.01)
+threads = {}
+
+
+def sample():
+    """CPU time of each thread, as long as there are any."""
+    while True:
+        try:
+            for tid in os.listdir(f"/proc/{child.pid}/task"):
+                with open(f"/proc/{child.pid}/task/{tid}/schedstat") as file:
+                    threads[tid] = int(file.read().split()[0])
+        except (OSError, IndexError, ValueError):
+            pass
+        time.sleep(0.01)
+
+
+threading.Thread(target=sample, daemon=True).start()
+_, status, usage = os.wait4(child.pid, 0)
 wall, cpu = time.monotonic() - begun, usage.ru_utime + usage.ru_stime
 if status:
     sys.exit(f"{sys.argv[1]} failed")
-print(f"{wall:.2f} {cpu:.2f} {max(threads.values(), default=0) / 1e9:.2f} {usage.ru_maxrss / 1024:.0f}")
+print(f"{wall:.3f} {cpu:.3f} {max(threads.values(), default=0) / 1e9:.2f} {usage.ru_maxrss / 1024:.0f}")
 PY
 }
 
@@ -59,10 +65,13 @@ bench/blktrace_load.py "$traced" "$work/load"
 cat >"$work/btt.sh" <<'SH'
 cd "$1" && blkparse -q -i load -O -d load.bin >/dev/null && btt -i load.bin >btt.txt
 SH
-for round in 1 2 3; do
+for round in 1 2 3 4 5; do
 	set -- $(watch "$iolens" report "$work/load.iolens" --json)
-	ours=$2
+	ours="$1 $2"
 	set -- $(watch sh "$work/btt.sh" "$work")
-	echo "$ours $2 $traced" | awk '{ printf "per I/O: iolens report %.0f ns of CPU, blkparse | btt %.0f ns: %.1f times\n", $1 * 1e9 / $3, $2 * 1e9 / $3, $2 / $1 }'
+	echo "$ours $1 $2 $traced" | awk '{
+		printf "per I/O: iolens report %.0f ns, of CPU %.0f ns; blkparse | btt %.0f ns, of CPU %.0f ns: ", $1 * 1e9 / $5, $2 * 1e9 / $5, $3 * 1e9 / $5, $4 * 1e9 / $5
+		printf "%.1f times, %.1f times\n", $3 / $1, $4 / $2
+	}'
 done
 grep -E '^(Q2Q|Q2C|D2C|I2D)' "$work/btt.txt" | head -4 || true

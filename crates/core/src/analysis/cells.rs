@@ -70,17 +70,29 @@ impl Hasher for Mixed {
 struct Actors {
     known: Vec<Actor>,
     numbers: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
-    last: Option<(Actor, u32)>,
+    /// Those met last, by a cheap mixture of what tells them apart most often.
+    near: [Option<(Actor, u32)>; 1 << Actors::NEAR_BITS],
 }
 
 impl Actors {
     const MOST: usize = 1 << 16;
+    const NEAR_BITS: u32 = 6;
 
     fn number(&mut self, io: &Io) -> u32 {
         let actor = Actor { tgid: io.tgid, comm: io.comm, origin: io.origin, file: io.fs_dev.zip(io.ino) };
-        if let Some((_, n)) = self.last.filter(|(a, _)| *a == actor) {
-            return n;
+        let mixed = io.ino.unwrap_or(0) as u64 ^ (io.tgid.unwrap_or(0) as u64).rotate_left(32);
+        let near = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - Self::NEAR_BITS)) as usize;
+        match &self.near[near] {
+            Some((known, n)) if *known == actor => *n,
+            _ => {
+                let n = self.look_up(actor);
+                self.near[near] = Some((actor, n));
+                n
+            }
         }
+    }
+
+    fn look_up(&mut self, actor: Actor) -> u32 {
         // Inodes differ for each file, names and numbers seldom clash in 64 mixed bits.
         let mut bits = 0xcbf2_9ce4_8422_2325_u64;
         let comm = actor.comm.map_or(0, Comm::to_bits);
@@ -93,7 +105,7 @@ impl Actors {
         }
         let room = self.known.len() < Self::MOST;
         let next = self.known.len() as u32 + 1;
-        let n = match self.numbers.get(&bits) {
+        match self.numbers.get(&bits) {
             Some(n) => *n,
             None if room => {
                 self.known.push(actor);
@@ -101,9 +113,7 @@ impl Actors {
                 next
             }
             None => 0,
-        };
-        self.last = Some((actor, n));
-        n
+        }
     }
 
     fn get(&self, n: u32) -> Option<Actor> {
@@ -208,7 +218,7 @@ impl Cells {
     }
 
     fn with_most(window: Window, most: usize) -> Cells {
-        let actors = Actors { known: Vec::new(), numbers: HashMap::default(), last: None };
+        let actors = Actors { known: Vec::new(), numbers: HashMap::default(), near: [None; 1 << Actors::NEAR_BITS] };
         let index = DeviceIndex::default();
         let (cell_ns, last) = (Self::FINEST_NS, LastSlot::new());
         Cells { window, cell_ns, last, most, index, devices: Vec::new(), total: 0, actors }

@@ -11,15 +11,15 @@ pub const LOW_N: u64 = 30;
 pub struct Latencies {
     exact: Vec<i64>,
     sorted: bool,
-    histogram: Option<Histogram>,
-    n: u64,
+    /// Of `exact`; the histogram knows its own.
     sum: i128,
     max: i64,
+    histogram: Option<Histogram>,
 }
 
 impl Default for Latencies {
     fn default() -> Self {
-        Latencies { exact: Vec::new(), sorted: true, histogram: None, n: 0, sum: 0, max: 0 }
+        Latencies { exact: Vec::new(), sorted: true, sum: 0, max: 0, histogram: None }
     }
 }
 
@@ -35,26 +35,24 @@ impl Latencies {
     /// Adds one duration; negative ones count as 0.
     pub fn add(&mut self, ns: i64) {
         let ns = ns.max(0);
-        self.n += 1;
-        self.sum += i128::from(ns);
-        self.max = self.max.max(ns);
         match &mut self.histogram {
             Some(h) => h.add(ns),
-            None => {
-                self.exact.push(ns);
-                self.sorted = false;
-                if self.exact.len() > Self::EXACT {
-                    self.spill();
-                }
-            }
+            None => self.add_exact(ns),
+        }
+    }
+
+    fn add_exact(&mut self, ns: i64) {
+        self.sum += i128::from(ns);
+        self.max = self.max.max(ns);
+        self.exact.push(ns);
+        self.sorted = false;
+        if self.exact.len() > Self::EXACT {
+            self.spill();
         }
     }
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &Latencies) {
-        self.n += other.n;
-        self.sum += other.sum;
-        self.max = self.max.max(other.max);
         if self.histogram.is_none() && self.exact.len() + other.exact.len() > Self::EXACT || other.histogram.is_some() {
             self.spill();
         }
@@ -66,6 +64,8 @@ impl Latencies {
                 }
             }
             None => {
+                self.sum += other.sum;
+                self.max = self.max.max(other.max);
                 self.exact.extend_from_slice(&other.exact);
                 self.sorted = false;
             }
@@ -75,39 +75,43 @@ impl Latencies {
     fn spill(&mut self) {
         let h = self.histogram.get_or_insert_with(Histogram::new);
         self.exact.drain(..).for_each(|v| h.add(v));
-        self.exact = Vec::new();
+        (self.exact, self.sum, self.max) = (Vec::new(), 0, 0);
     }
 
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
         self.exact.clear();
         self.histogram = None;
-        (self.sorted, self.n, self.sum, self.max) = (true, 0, 0, 0);
+        (self.sorted, self.sum, self.max) = (true, 0, 0);
     }
 
     /// How many.
     pub fn n(&self) -> u64 {
-        self.n
+        self.histogram.as_ref().map_or(self.exact.len() as u64, Histogram::n)
     }
 
     /// Whether there are too few for a quantile to mean much (n < [`LOW_N`]).
     pub fn low_n(&self) -> bool {
-        self.n < LOW_N
+        self.n() < LOW_N
     }
 
     /// Their exact sum in nanoseconds.
     pub fn sum_ns(&self) -> i128 {
-        self.sum
+        self.histogram.as_ref().map_or(self.sum, Histogram::sum)
+    }
+
+    fn max_ns(&self) -> i64 {
+        self.histogram.as_ref().map_or(self.max, |h| h.max().unwrap_or(0))
     }
 
     /// Exact mean in microseconds; `None` of nothing.
     pub fn mean_us(&self) -> Option<f64> {
-        (self.n > 0).then(|| self.sum as f64 / self.n as f64 / 1e3)
+        (self.n() > 0).then(|| self.sum_ns() as f64 / self.n() as f64 / 1e3)
     }
 
     /// Largest in microseconds; `None` of nothing.
     pub fn max_us(&self) -> Option<f64> {
-        (self.n > 0).then(|| self.max as f64 / 1e3)
+        (self.n() > 0).then(|| self.max_ns() as f64 / 1e3)
     }
 
     /// Nearest-rank quantile (inverse of the empirical distribution, rank `ceil(q n)`) in microseconds; `None` of
@@ -120,10 +124,10 @@ impl Latencies {
     /// `n q ± 1.96 sqrt(n q (1 - q))` (binomial, normal approximation). `None` where a rank lies outside the sample: then
     /// there are too few values to bound it.
     pub fn quantile_ci_us(&mut self, q: f64) -> Option<(f64, f64)> {
-        let n = self.n as f64;
+        let n = self.n() as f64;
         let half = 1.96 * (n * q * (1.0 - q)).sqrt();
         let (low, high) = ((n * q - half).floor(), (n * q + half).ceil());
-        if self.n == 0 || low < 1.0 || high > n {
+        if self.n() == 0 || low < 1.0 || high > n {
             return None;
         }
         Some((self.quantile_us(low / n)?, self.quantile_us(high / n)?))
@@ -198,7 +202,7 @@ mod tests {
             let mut merged = of(&a, spill_a);
             merged.merge(&of(&b, spill_b));
             let mut whole = of(&[a, b].concat(), false);
-            prop_assert_eq!((merged.n(), merged.sum_ns(), merged.max), (whole.n(), whole.sum_ns(), whole.max));
+            prop_assert_eq!((merged.n(), merged.sum_ns(), merged.max_ns()), (whole.n(), whole.sum_ns(), whole.max_ns()));
             match (merged.quantile_ns(q), whole.quantile_ns(q)) {
                 (Some(m), Some(w)) => prop_assert!((m - w).abs() as f64 <= w as f64 / 256.0 + 1.0),
                 (m, w) => prop_assert_eq!(m, w),

@@ -246,8 +246,8 @@ impl StartOrder {
 
     /// Sorts the chunk by start. Sorting its places under their times, packed into one word, moves less memory.
     fn sort_chunk(&mut self) {
-        let base = self.chunk.iter().map(|s| s.start_ns).min().unwrap_or(0);
-        let last = self.chunk.iter().map(|s| s.start_ns).max().unwrap_or(0);
+        let widened = |(first, last): (i64, i64), s: &Span| (first.min(s.start_ns), last.max(s.start_ns));
+        let (base, last) = self.chunk.iter().fold((i64::MAX, i64::MIN), widened);
         if last.abs_diff(base) >= 1 << (64 - CHUNK_BITS) {
             self.chunk.sort_by_key(|s| s.start_ns);
             return;
@@ -267,7 +267,9 @@ impl StartOrder {
         let floor = self.starts.len().checked_sub(REACH).map_or(i64::MIN, |at| self.starts[at].start_ns);
         let too_early = self.chunk.partition_point(|s| s.start_ns < floor);
         self.late.extend(self.chunk.drain(..too_early));
-        let (mut old, mut new) = (self.starts.len(), self.chunk.len());
+        // What begins no earlier than all that is there stays where it is appended.
+        let latest = self.starts.last().map_or(i64::MIN, |s| s.start_ns);
+        let (mut old, mut new) = (self.starts.len(), self.chunk.partition_point(|s| s.start_ns < latest));
         self.starts.extend_from_slice(&self.chunk);
         while old > 0 && new > 0 {
             let to = old + new - 1;
@@ -362,6 +364,21 @@ mod tests {
         let mut starts: Vec<_> = edges.iter().filter(|e| e.1 == 1).map(|e| (e.2, e.0)).collect();
         starts.sort_unstable();
         assert!(starts.iter().zip(&spans).all(|(got, s)| got.1 == s.0));
+    }
+
+    #[test]
+    fn what_is_settled_leaves_early_and_nothing_changes() {
+        let spans: Vec<_> = (0..100_000i64).map(|i| (i * 10 - (i * 7919) % 3000, i * 10 + 1)).collect();
+        let (expected, _) = swept(&spans, Hold::RECORDING);
+        let (mut order, mut edges, mut most) = (StartOrder::new(Hold::RECORDING), Edges::default(), 0);
+        for (i, (s, d)) in spans.iter().enumerate() {
+            order.push(span(*s, *d, i as u32), &mut edges);
+            order.settle(d - 3000, &mut edges);
+            most = most.max(order.held());
+        }
+        assert_eq!(order.finish(&mut edges), Clipped::default());
+        assert_eq!(edges.0, expected);
+        assert!(most <= SETTLED, "{most}");
     }
 
     proptest! {

@@ -42,13 +42,14 @@ impl Histogram {
     }
 
     /// Counts `value`; negative values count as 0.
+    #[inline]
     pub fn add(&mut self, value: i64) {
         let value = value.max(0);
         let i = Self::index(value);
-        if i >= self.counts.len() {
-            self.counts.resize(i + 1, 0);
+        match self.counts.get_mut(i) {
+            Some(count) => *count += 1,
+            None => self.add_beyond(i),
         }
-        self.counts[i] += 1;
         if self.n == 0 {
             self.min = value;
             self.max = value;
@@ -58,6 +59,13 @@ impl Histogram {
         }
         self.n += 1;
         self.sum += i128::from(value);
+    }
+
+    /// Counts in a bucket beyond those that there are.
+    #[cold]
+    fn add_beyond(&mut self, index: usize) {
+        self.counts.resize(index + 1, 0);
+        self.counts[index] += 1;
     }
 
     /// Adds all of `other`.

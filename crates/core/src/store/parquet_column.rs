@@ -57,6 +57,9 @@ impl ColumnChunk {
         let (Column::Ints(ints) | Column::Texts(Texts { index: ints, .. })) = &mut column else {
             return Err(cut(self));
         };
+        if self.nullable && !self.def.required && ints.values.is_empty() && levels.iter().all(|l| *l == 0) {
+            return Ok(Column::Absent);
+        }
         if self.nullable {
             spread(ints, &levels).map_err(|_| cut(self))?;
         }

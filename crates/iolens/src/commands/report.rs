@@ -217,3 +217,27 @@ fn each_difference(recording: &Recording, range: &Range<i64>, mut eat: impl FnMu
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{Comm, Io, Op, Origin};
+
+    #[test]
+    fn what_is_not_read_changes_no_report() {
+        let of = |keep: bool| {
+            let mut builder = ReportBuilder::new(Window::OPEN);
+            for i in 0..10_000 {
+                let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
+                let io = Io::new(i * 100_000, DevId::new(8, 0), op, 4096, Some(i % 700), 50_000 + i % 9000);
+                let io = Io { sector: Some(i * 8), error: Some(0), merges: Some(1), tgid: Some(7), ..io };
+                let io = Io { comm: Some(Comm::new(b"fio")), ino: Some(12), fs_dev: Some(3), ..io };
+                let (flags, cgroup) = (Some((i % 40) as i32).filter(|_| keep), Some(i % 5).filter(|_| keep));
+                builder.push(&Io { flags, cgroup, origin: Origin::Writeback, ..io });
+            }
+            builder.finish(1_000_000_000)
+        };
+        assert!(!REPORT_COLUMNS.contains(IoColumns::FLAGS) && !REPORT_COLUMNS.contains(IoColumns::CGROUP));
+        assert_eq!(of(true), of(false));
+    }
+}
