@@ -4,7 +4,7 @@ use iolens_core::analysis::bursts::{BurstRule, Limit, LimitSource, find, sampled
 use iolens_core::analysis::cells::{Cells, Series};
 use iolens_core::analysis::envelope::{max_aligned, max_sliding, token_bucket_depth};
 use iolens_core::analysis::periodicity::{self, Verdict};
-use iolens_core::analysis::starvation::slot_contrast;
+use iolens_core::analysis::starvation::{self, slot_contrast};
 use iolens_core::analysis::{Latencies, ReportBuilder, ReportPlan, Window};
 use iolens_core::model::{Class, DevId, Io, Op, RecorderCost, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
@@ -17,20 +17,23 @@ fn table(name: &str) -> Vec<Vec<f64>> {
 }
 
 const KIB: f64 = 1024.0;
+const GIB: f64 = KIB * KIB * KIB;
 
 const DEV: DevId = DevId(8 << 20);
 const START_NS: i64 = 153_000_000_000;
 const TENTH_NS: i64 = 100_000_000;
 
-/// The I/Os of the published 10 Hz table: in each slot as many, of as many bytes, of that mean latency, evenly spread.
-fn published_ios() -> Vec<Io> {
+/// The I/Os of a published table of rows of `slot_ns`: in each as many, of as many bytes, of that mean latency, evenly
+/// spread.
+fn published_ios(name: &str, slot_ns: i64) -> Vec<Io> {
     let mut ios = Vec::new();
-    for (slot, r) in table("seed3_agg_10hz").iter().enumerate() {
+    let slot_s = slot_ns as f64 / 1e9;
+    for (slot, r) in table(name).iter().enumerate() {
         for (op, [per_s, kib_per_s, us]) in [(Op::READ, [r[1], r[2], r[3]]), (Op::WRITE, [r[4], r[5], r[6]])] {
-            let n = (per_s * 0.1).round() as i64;
-            let bytes = (kib_per_s * 0.1 * KIB).round() as i64;
+            let n = (per_s * slot_s).round() as i64;
+            let bytes = (kib_per_s * slot_s * KIB).round() as i64;
             ios.extend((0..n).map(|i| {
-                let done_ns = slot as i64 * TENTH_NS + (2 * i + 1) * TENTH_NS / (2 * n);
+                let done_ns = slot as i64 * slot_ns + (2 * i + 1) * slot_ns / (2 * n);
                 let share = bytes * (i + 1) / n - bytes * i / n;
                 Io::new(done_ns, DEV, op, share, Some(0), (us * 1e3).round() as i64)
             }));
@@ -40,14 +43,18 @@ fn published_ios() -> Vec<Io> {
     ios
 }
 
-/// The same I/Os after they went through a recording on disk.
+/// The I/Os of the published 10 Hz table after they went through a recording on disk.
 fn recorded() -> Vec<Io> {
+    through_disk(&published_ios("seed3_agg_10hz", TENTH_NS), 20 * TENTH_NS)
+}
+
+fn through_disk(ios: &[Io], end_ns: i64) -> Vec<Io> {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("seed3.iolens");
     let meta = RecordingMeta::new(Source::Import("table".to_owned()), 0);
     let mut writer = RecordingWriter::create(&dir, meta, WriterOptions::default()).expect("a recording");
-    writer.push_ios(&published_ios()).expect("written");
-    writer.finish(20 * TENTH_NS, RecorderCost::default()).expect("finished");
+    writer.push_ios(ios).expect("written");
+    writer.finish(end_ns, RecorderCost::default()).expect("finished");
     let recording = Recording::open(&dir).expect("readable");
     recording.ios(0..i64::MAX, IoColumns::ALL).flat_map(|batch| batch.expect("undamaged")).collect()
 }
@@ -79,14 +86,19 @@ fn the_published_burst_has_its_known_size() {
     near(b.peak_bytes_per_s / KIB, 2_171_420.0, 0.5);
     near(b.peak_bytes_per_s / 1e9, 2.2235, 5e-5);
     near(b.percent_of_limit, 92.6, 0.05);
+    near(b.peak_bytes_per_s / GIB, 2.071, 5e-4);
     near(100.0 * b.peak_bytes_per_s / 3e9, 74.1, 0.05);
     // Core: two slots, 406.8 MiB.
     assert_eq!(b.core_ns, 200_000_000);
     near(b.core_bytes as f64 / KIB, 416_518.0, 0.5);
+    near(b.core_bytes as f64 / KIB / KIB, 406.8, 0.05);
+    near(b.core_bytes as f64 / 1e6, 426.5, 0.05);
     near(b.core_bytes as f64 / 0.2 / 1e9, 2.1326, 5e-5);
+    near(b.core_bytes as f64 / 0.2 / GIB, 1.986, 5e-4);
     // Extent at a tenth of 2.4 GB/s.
     assert_eq!((b.from_ns, b.to_ns), (153_500_000_000, 153_900_000_000));
     near(b.bytes as f64 / KIB, 478_360.0, 0.5);
+    near(b.bytes as f64 / 1e6, 489.8, 0.05);
     near(b.bytes as f64 / 0.4 / 1e9, 1.2246, 5e-5);
     let all: u64 = series.bytes.iter().sum();
     near(100.0 * b.bytes as f64 / all as f64, 97.5, 0.05);
@@ -94,6 +106,7 @@ fn the_published_burst_has_its_known_size() {
     let wide = &find(&series, &limit(3e9), &BurstRule::default())[0];
     assert_eq!((wide.from_ns, wide.to_ns), (153_500_000_000, 153_800_000_000));
     near(wide.bytes as f64 / KIB, 449_680.5, 0.5);
+    near(wide.bytes as f64 / 1e6, 460.5, 0.05);
     assert!(b.above_baseline && !b.exceeds_limit && !b.censored);
 }
 
@@ -102,6 +115,7 @@ fn the_whole_flush_and_the_core_in_the_one_second_sample() {
     let s = writes_10hz();
     let flush: u64 = s.bytes[5..10].iter().sum();
     near(flush as f64 / KIB, 488_337.0, 0.5);
+    near(flush as f64 / KIB / KIB, 476.9, 0.05);
     near(flush as f64 / 1e6, 500.1, 0.05);
     assert_eq!(s.ios[5..10].iter().sum::<u64>(), 3917 + 1, "3918 writes");
     near(flush as f64 / KIB / 3918.0, 124.6, 0.05);
@@ -216,10 +230,47 @@ fn a_report_of_the_published_seconds_finds_the_burst_and_proves_nothing() {
     near(b.bytes as f64 / KIB, 478_360.0, 0.5);
     // 293, 344 and 99 outstanding in three tenths of a second; a window of 100 ms sees what of it lay inside.
     assert!(stream.bursts[0].in_flight > Some(250.0), "{:?}", stream.bursts[0]);
+    let reads = report.details[0].streams[0].starvation.as_ref().expect("reads met the burst");
+    assert_eq!((reads.bursts, reads.verdict), (1, starvation::Verdict::Suggestive), "{reads:?}");
     for f in &report.findings {
         assert_ne!(f.evidence.get("verdict"), Some(&"starvation".into()), "one burst proves nothing: {}", f.summary);
         assert_ne!(f.kind.name(), "periodicity", "two seconds do not breathe: {}", f.summary);
     }
+}
+
+/// What a report says of reads and of writes that completed in a window: count, KiB, mean latency in microseconds.
+fn window_of(ios: &[Io], from_ns: i64, to_ns: i64) -> [(u64, f64, f64); 2] {
+    let mut builder = ReportBuilder::new(Window::new(from_ns, to_ns));
+    ios.iter().for_each(|io| builder.push(io));
+    let report = builder.finish(to_ns);
+    [Class::Read, Class::Write].map(|class| {
+        let c = report.devices.devices[0].class(class);
+        (c.ios, c.bytes as f64 / KIB, c.mean_us.expect("I/Os"))
+    })
+}
+
+#[test]
+fn coarse_rows_by_aggregation_have_the_true_latencies() {
+    // The published rows state 17770 and 18345, 6016 and 180: averages of averages, which the audit reproduces.
+    let ios = recorded();
+    let [reads, writes] = window_of(&ios, 0, 10 * TENTH_NS);
+    assert_eq!((reads.0, writes.0), (23, 3918));
+    assert_eq!((reads.1.trunc(), writes.1.round()), (2832.0, 488_337.0));
+    near(reads.2, 18_506.3, 0.05);
+    near(writes.2, 19_956.7, 0.05);
+    let [reads, writes] = window_of(&ios, 10 * TENTH_NS, 20 * TENTH_NS);
+    assert_eq!((reads.0, writes.0), (306, 138));
+    assert_eq!((reads.1.trunc(), writes.1.trunc()), (37_275.0, 2404.0));
+    near(reads.2, 8838.7, 0.05);
+    near(writes.2, 886.7, 0.05);
+    // The published quarter minute states 4881 and 5404.
+    let second_ns = 10 * TENTH_NS;
+    let ios = through_disk(&published_ios("seed3_agg_1s", second_ns), 15 * second_ns);
+    let [reads, writes] = window_of(&ios, 0, 15 * second_ns);
+    assert_eq!((reads.0 / 15, writes.0 / 15), (99, 302));
+    assert_eq!(((reads.1 / 15.0).trunc(), (writes.1 / 15.0).trunc()), (12_923.0, 33_146.0));
+    near(reads.2, 6634.1, 0.05);
+    near(writes.2, 17_226.7, 0.05);
 }
 
 #[test]

@@ -55,6 +55,18 @@ pub(super) struct Found {
 pub(super) fn find_bursts(around: &Around, series: &Series, class: Class) -> Found {
     let limit = around.limit.or_else(|| bursts::learned_limit(series));
     let Some(judged) = limit else { return Found { limit, bursts: Vec::new() } };
+    let lossy = |from_ns, to_ns| around.losses.overlap(around.dev, from_ns, to_ns);
+    let cause = |from_ns, to_ns| around.cells.main_actor(around.dev, class, &[(from_ns, to_ns)]);
+    Found { limit, bursts: bursts_of(series, &judged, lossy, cause) }
+}
+
+/// Bursts against a limit. `lossy` and `cause` say of an interval whether I/Os are missing and who moved most.
+pub(super) fn bursts_of(
+    series: &Series,
+    limit: &Limit,
+    lossy: impl Fn(i64, i64) -> bool,
+    cause: impl Fn(i64, i64) -> Option<Actor>,
+) -> Vec<BurstDetail> {
     let rule = BurstRule { gap_slots: (GAP_NS / series.dt_ns).max(1) as usize, ..BurstRule::default() };
     let sums = running_sums(&series.bytes);
     let detail = |burst: Burst| BurstDetail {
@@ -65,14 +77,14 @@ pub(super) fn find_bursts(around: &Around, series: &Series, class: Class) -> Fou
         in_flight: None,
         other_max_us: None,
         other_n: None,
-        lossy: around.losses.overlap(around.dev, burst.from_ns, burst.to_ns),
-        cause: around.cells.main_actor(around.dev, class, &[(burst.from_ns, burst.to_ns)]),
+        lossy: lossy(burst.from_ns, burst.to_ns),
+        cause: cause(burst.from_ns, burst.to_ns),
         burst,
     };
-    let mut found = bursts::find(series, &judged, &rule);
+    let mut found = bursts::find(series, limit, &rule);
     // A stream that bursts a hundred thousand times is a steady one.
     found.truncate(MOST_BURSTS * 100);
-    Found { limit, bursts: found.into_iter().map(detail).collect() }
+    found.into_iter().map(detail).collect()
 }
 
 /// What is around the bursts of one stream.
@@ -146,12 +158,18 @@ impl<'a> Surroundings<'a> {
 }
 
 /// The largest of `bursts`, in the order of time, with their surroundings.
-pub(super) fn largest(mut bursts: Vec<BurstDetail>, around: &Surroundings) -> Vec<BurstDetail> {
+pub(super) fn largest(bursts: Vec<BurstDetail>, around: &Surroundings) -> Vec<BurstDetail> {
+    let mut bursts = largest_alone(bursts);
+    bursts.iter_mut().for_each(|b| around.describe(b));
+    bursts
+}
+
+/// The same without their surroundings.
+pub(super) fn largest_alone(mut bursts: Vec<BurstDetail>) -> Vec<BurstDetail> {
     if bursts.len() > MOST_BURSTS {
         bursts.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
         bursts.truncate(MOST_BURSTS);
         bursts.sort_by_key(|b| b.burst.from_ns);
     }
-    bursts.iter_mut().for_each(|b| around.describe(b));
     bursts
 }

@@ -94,13 +94,16 @@ pub struct Capacity {
 pub fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
     let busy: Vec<&LoadPoint> = points.iter().filter(|p| p.in_flight > 0.0).collect();
     let sample = Sample::of(points);
-    let whole = sample.estimate(&vec![1.0; sample.blocks], None);
+    let little_residual = little(&busy);
+    let consistent = little_residual.is_none_or(|r| r <= LITTLE);
+    let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
+    if !consistent || !whole.reached_capacity() {
+        (whole.plateau, whole.plateau_from) = (None, None);
+    }
     let spread = sample.bootstrap(&whole);
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
     let beyond = |k: f64| busy.iter().filter(|p| p.in_flight >= 2.0 * k.max(1.0)).count() as f64;
-    let little_residual = little(&busy);
-    let consistent = little_residual.is_none_or(|r| r <= LITTLE);
     let models = if consistent { fits(&whole.bins) } else { Vec::new() };
     let best = models.first().map(|f| f.model);
     let most_seen = busy.iter().map(|p| p.ios_per_s).fold(0.0, f64::max);
@@ -170,11 +173,31 @@ struct Estimate {
     plateau: Option<f64>,
     /// First bin on it.
     plateau_from: Option<i64>,
+    /// Mean busy percent of the windows on it.
+    plateau_busy: f64,
     min_us: Option<f64>,
+    /// Mean number in flight where `min_us` was read off.
+    min_in_flight: f64,
     bins: Vec<Bin>,
 }
 
+/// A knee below this is no device's: one I/O at a time gives 1, less noise.
+const LEAST_KNEE: f64 = 0.8;
+/// On a plateau the device has no time to idle; M/M/1, the idlest, has this at the shortest plateau that is told as one.
+const BUSY_PERCENT: f64 = 85.0;
+/// Unloaded is where at most this share of the knee is in flight.
+const LIGHT: f64 = 0.5;
+
 impl Estimate {
+    /// Whether the plateau can be the device's doing. A load that comes at a limited rate has a plateau too, of its own
+    /// making: latency varies at the same throughput. It idles there, or was never seen far below the "knee", or the knee
+    /// says that less than one I/O at a time is all that the device can do.
+    fn reached_capacity(&self) -> bool {
+        self.knee().is_some_and(|knee| {
+            knee >= LEAST_KNEE && self.plateau_busy >= BUSY_PERCENT && self.min_in_flight <= LIGHT * knee
+        })
+    }
+
     fn knee(&self) -> Option<f64> {
         Some(self.plateau? * self.min_us? / 1e6)
     }
@@ -185,6 +208,7 @@ impl Estimate {
 struct BinSums {
     in_flight: f64,
     ios_per_s: f64,
+    busy: f64,
     windows: f64,
 }
 
@@ -233,6 +257,7 @@ impl Sample {
                 let sum = sums.entry(*bin).or_default();
                 sum.in_flight += weight * s.in_flight;
                 sum.ios_per_s += weight * s.ios_per_s;
+                sum.busy += weight * s.busy;
                 sum.windows += weight * s.windows;
             }
         }
@@ -242,32 +267,34 @@ impl Sample {
             weight: s.windows,
         };
         // Bins of fewer than three windows say nothing.
-        let solid: Vec<(i64, Bin)> =
-            sums.into_iter().filter(|(_, s)| s.windows >= 3.0).map(|(key, s)| (key, mean(s))).collect();
-        let bins: Vec<Bin> = solid.iter().map(|b| b.1).collect();
+        let solid: Vec<(i64, BinSums)> = sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
+        let bins: Vec<Bin> = solid.iter().map(|b| mean(b.1)).collect();
         let from = plateau_from.or_else(|| Some(solid[plateau_of(&isotonic(&bins))?].0));
-        let (x, windows) = solid
+        let (x, busy, windows) = solid
             .iter()
             .filter(|(key, _)| from.is_some_and(|from| *key >= from))
-            .fold((0.0, 0.0), |(x, n), (_, b)| (x + b.ios_per_s * b.weight, n + b.weight));
+            .fold((0.0, 0.0, 0.0), |(x, busy, n), (_, s)| (x + s.ios_per_s, busy + s.busy, n + s.windows));
         let plateau = (windows > 0.0).then(|| x / windows);
-        Estimate { plateau, plateau_from: from, min_us: self.unloaded_us(times), bins }
+        let (min_us, min_in_flight) = self.unloaded(times);
+        Estimate { plateau, plateau_from: from, plateau_busy: busy / windows.max(1.0), min_us, min_in_flight, bins }
     }
 
-    /// Mean latency of the I/Os in stretches with L < 0.2; where there are fewer than three, of the tenth of stretches with
+    /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2; where there are fewer than three, of the tenth of stretches with
     /// least in flight. (Choosing short windows by L would choose the short I/Os: L = X R.)
-    fn unloaded_us(&self, times: &[f64]) -> Option<f64> {
+    fn unloaded(&self, times: &[f64]) -> (Option<f64>, f64) {
         let all: f64 = self.stretches.iter().map(|s| times[s.block]).sum();
         let light: f64 = self.stretches.iter().take_while(|s| s.in_flight < 0.2).map(|s| times[s.block]).sum();
         let mut left = if light >= 3.0 { light } else { (all / 10.0).floor().max(3.0).min(all) };
-        let (mut ios, mut us) = (0.0, 0.0);
+        let (mut ios, mut us, mut in_flight, mut windows) = (0.0, 0.0, 0.0, 0.0);
         for s in &self.stretches {
             let weight = times[s.block].min(left);
             left -= weight;
             ios += weight * s.ios;
             us += weight * s.us;
+            in_flight += weight * s.in_flight;
+            windows += weight;
         }
-        (ios > 0.0).then(|| us / ios)
+        ((ios > 0.0).then(|| us / ios), in_flight / f64::max(windows, 1.0))
     }
 
     fn bootstrap(&self, whole: &Estimate) -> Vec<Estimate> {
@@ -300,6 +327,7 @@ fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
         let b = bins.entry((4.0 * p.in_flight.log2()).floor() as i64).or_default();
         b.in_flight += p.in_flight;
         b.ios_per_s += p.ios_per_s;
+        b.busy += p.busy_percent;
         b.windows += 1.0;
     }
     bins
@@ -349,7 +377,7 @@ mod tests {
             bytes_per_s: 0.0,
             mean_us: Some(1e6 * l / x),
             in_flight: l,
-            busy_percent: 50.0,
+            busy_percent: (100.0 * l).min(100.0),
         }
     }
 
@@ -410,5 +438,28 @@ mod tests {
         ladder.iter_mut().for_each(|p| p.mean_us = p.mean_us.map(|us| us * 1.2));
         let c = capacity(&ladder, &Known::default());
         assert_eq!((c.state, c.models.len()), (State::Inconsistent, 0));
+        assert_eq!((c.max_ios_per_s, c.knee_in_flight, c.headroom), (None, None, None));
+    }
+
+    #[test]
+    fn a_plateau_that_is_not_the_devices_is_none() {
+        let rates = |ladder: &[(f64, f64)]| {
+            let points: Vec<_> = ladder.iter().flat_map(|(l, x)| (0..10).map(|_| point(*l, *x))).collect();
+            let c = capacity(&points, &Known::default());
+            (c.max_ios_per_s, c.knee_in_flight, c.state)
+        };
+        let unseen = (None, None, State::CapacityNotObserved);
+        // 500 I/Os/s of 0.2 ms and more, whatever their latency: a knee at a tenth.
+        assert_eq!(rates(&[(0.1, 500.0), (0.2, 500.0), (0.4, 500.0), (0.8, 500.0)]), unseen);
+        // 5000 of 0.4 ms and more: never seen far below.
+        assert_eq!(rates(&[(2.0, 5000.0), (4.0, 5000.0), (8.0, 5000.0)]), unseen);
+    }
+
+    #[test]
+    fn a_plateau_on_which_the_device_idles_is_none() {
+        let mut ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        ladder.iter_mut().for_each(|p| p.busy_percent = p.busy_percent.min(70.0));
+        let c = capacity(&ladder, &Known::default());
+        assert_eq!((c.knee_in_flight, c.state), (None, State::CapacityNotObserved));
     }
 }

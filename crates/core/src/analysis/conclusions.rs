@@ -2,15 +2,17 @@
 
 use serde_json::{Value, json};
 
+use super::bursts::Limit;
 use super::capacity::State;
 use super::cells::Actor;
 use super::detail::{BurstDetail, DeviceDetail, StreamDetail};
 use super::findings::{Finding, FindingKind, Severity, evidence};
 use super::io_ticks;
+use super::links::{LinkDetail, LinkStream};
 use super::periodicity;
 use super::starvation::{self, Starvation};
 use super::window::Window;
-use crate::model::{Class, Origin};
+use crate::model::{Class, DevId, Origin};
 
 /// Microbursts of one stream that are worth a finding of their own.
 const TOLD_BURSTS: usize = 3;
@@ -108,10 +110,39 @@ fn time(us: f64) -> String {
 }
 
 fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) -> Vec<Finding> {
-    let mut hidden: Vec<&BurstDetail> = stream.bursts.iter().filter(|b| is_microburst(b)).collect();
+    let source = Bursting { dev: Some(detail.dev), class: stream.class, slot_ns: stream.slot_ns, limit: stream.limit };
+    hidden_bursts(&source, &stream.bursts, path_of)
+}
+
+/// The findings of one link: bursts that one-second samples hide, summed over its devices.
+pub(super) fn conclude_link(detail: &LinkDetail, path_of: PathOf) -> Vec<Finding> {
+    let devices: Vec<String> = detail.link.devices.iter().map(ToString::to_string).collect();
+    let limit = Some(detail.link.limit);
+    let of_stream = |s: &LinkStream| {
+        let source = Bursting { dev: None, class: s.class, slot_ns: s.slot_ns, limit };
+        let mut found = hidden_bursts(&source, &s.bursts, path_of);
+        for f in &mut found {
+            f.summary.push_str(&format!(" Summed over the {} devices of one link.", devices.len()));
+            f.evidence.insert("link_devices".to_owned(), json!(devices));
+        }
+        found
+    };
+    detail.streams.iter().flat_map(of_stream).collect()
+}
+
+/// Whose bursts are told.
+struct Bursting {
+    dev: Option<DevId>,
+    class: Class,
+    slot_ns: i64,
+    limit: Option<Limit>,
+}
+
+fn hidden_bursts(source: &Bursting, bursts: &[BurstDetail], path_of: PathOf) -> Vec<Finding> {
+    let mut hidden: Vec<&BurstDetail> = bursts.iter().filter(|b| is_microburst(b)).collect();
     let all = hidden.len();
     hidden.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
-    hidden.iter().take(TOLD_BURSTS).map(|b| microburst(detail, stream, b, all, path_of)).collect()
+    hidden.iter().take(TOLD_BURSTS).map(|b| microburst(source, b, all, path_of)).collect()
 }
 
 fn is_microburst(b: &BurstDetail) -> bool {
@@ -119,14 +150,14 @@ fn is_microburst(b: &BurstDetail) -> bool {
     short && b.burst.bytes >= LEAST_BYTES && b.burst.above_baseline && b.second.hidden_factor >= LEAST_HIDDEN
 }
 
-fn microburst(detail: &DeviceDetail, stream: &StreamDetail, b: &BurstDetail, all: usize, path_of: PathOf) -> Finding {
+fn microburst(source: &Bursting, b: &BurstDetail, all: usize, path_of: PathOf) -> Finding {
     let burst = &b.burst;
     let cause = name_of(b.cause, path_of);
     let seconds = (burst.to_ns - burst.from_ns) as f64 / 1e9;
     let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly by {c}"));
     let summary = format!(
         "{} came at up to {}/s: {} in {seconds:.2} s, {} I/Os{by}. One-second samples show {}/s, {:.1} times less.{}{}",
-        plural(stream.class),
+        plural(source.class),
         amount(burst.peak_bytes_per_s),
         amount(burst.bytes as f64),
         burst.ios,
@@ -137,13 +168,13 @@ fn microburst(detail: &DeviceDetail, stream: &StreamDetail, b: &BurstDetail, all
     );
     Finding {
         kind: FindingKind::Microburst,
-        dev: Some(detail.dev),
+        dev: source.dev,
         from_ns: burst.from_ns,
         to_ns: burst.to_ns,
         severity: Severity::Info,
         summary,
         evidence: evidence([
-            ("class", json!(stream.class.name())),
+            ("class", json!(source.class.name())),
             ("bytes", json!(burst.bytes)),
             ("ios", json!(burst.ios)),
             ("peak_bytes_per_s", json!(burst.peak_bytes_per_s)),
@@ -152,10 +183,10 @@ fn microburst(detail: &DeviceDetail, stream: &StreamDetail, b: &BurstDetail, all
             ("hidden_factor", json!(b.second.hidden_factor)),
             ("duration_s", json!(seconds)),
             ("core_s", json!(burst.core_ns as f64 / 1e9)),
-            ("slot_s", json!(stream.slot_ns as f64 / 1e9)),
+            ("slot_s", json!(source.slot_ns as f64 / 1e9)),
             ("mean_request_bytes", json!(burst.mean_bytes)),
-            ("limit_bytes_per_s", json!(stream.limit.map(|l| l.bytes_per_s))),
-            ("limit_source", json!(stream.limit.map(|l| l.source))),
+            ("limit_bytes_per_s", json!(source.limit.map(|l| l.bytes_per_s))),
+            ("limit_source", json!(source.limit.map(|l| l.source))),
             ("percent_of_limit", json!(burst.percent_of_limit)),
             ("exceeds_limit", json!(burst.exceeds_limit)),
             ("above_baseline", json!(burst.above_baseline)),

@@ -254,11 +254,16 @@ fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) ->
 }
 
 fn series_of(around: &Around, class: Class) -> Series {
+    around.cells.series(around.dev, class, burst_slot_ns(around.window), around.window)
+}
+
+/// Slots in which bursts of `window` are looked for.
+pub(super) fn burst_slot_ns(window: Window) -> i64 {
     let mut dt_ns = BURST_SLOT_NS;
-    while around.window.len_ns() / dt_ns > MOST_SLOTS {
+    while window.len_ns() / dt_ns > MOST_SLOTS {
         dt_ns *= 10;
     }
-    around.cells.series(around.dev, class, dt_ns, around.window)
+    dt_ns
 }
 
 /// `requests` are those of this class and of the other one.

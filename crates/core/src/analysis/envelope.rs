@@ -114,6 +114,45 @@ mod tests {
         }
     }
 
+    /// Every stretch of every length, by its definition: `max over s < t of A(s, t]` for each length `t - s`, in O(n²).
+    fn envelope_by_brute_force(values: &[u64]) -> Vec<u64> {
+        let mut most = vec![0u64; values.len() + 1];
+        for s in 0..values.len() {
+            let mut sum = 0;
+            for (len, v) in values[s..].iter().enumerate() {
+                sum += v;
+                most[len + 1] = most[len + 1].max(sum);
+            }
+        }
+        most
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(8))]
+        #[test]
+        fn ten_thousand_cells_equal_brute_force(
+            bursts in prop::collection::vec((0usize..10_000, 1usize..400, 0u64..2_000_000), 1..40),
+            background in 0u64..2000,
+            lengths in prop::collection::vec(1usize..10_000, 20),
+            share in 0.0f64..1.0,
+        ) {
+            // ON/OFF: bursts of a rate over a background of its own rhythm.
+            let mut values: Vec<u64> = (0..10_000u64).map(|i| (i * 2_654_435_761) % (background + 1)).collect();
+            for (at, len, rate) in bursts {
+                values.iter_mut().skip(at).take(len).for_each(|v| *v += rate);
+            }
+            let most = envelope_by_brute_force(&values);
+            for slots in lengths.into_iter().chain([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000]) {
+                prop_assert_eq!(max_sliding(&values, slots).0, most[slots], "{} slots", slots);
+            }
+            // σ(ρ) is the envelope's distance from a line: max over Δ of A*(Δ) - ρ Δ.
+            let rate = share * most[1] as f64;
+            let depth = most.iter().enumerate().map(|(len, sum)| *sum as f64 - rate * len as f64).fold(0.0, f64::max);
+            let got = token_bucket_depth(&values, 1.0, rate);
+            prop_assert!((got - depth).abs() <= 1e-9 * depth.max(1e6), "{} for {}", got, depth);
+        }
+    }
+
     #[test]
     fn an_even_stream_has_no_dispersion() {
         let u = unevenness(&[5; 100], 1_000_000).expect("I/O");

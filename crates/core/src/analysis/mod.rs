@@ -32,6 +32,7 @@ pub mod io_ticks;
 mod last_slot;
 pub mod latencies;
 pub mod level;
+pub mod links;
 pub mod load;
 pub mod losses;
 pub mod mix;

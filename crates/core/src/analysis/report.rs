@@ -5,20 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::bursts::{Limit, LimitSource};
-use super::conclusions::{PathOf, conclude};
+use super::conclusions::{PathOf, conclude, conclude_link};
 use super::counted::Counted;
-use super::detail::{Around, DeviceDetail, Gathered};
+use super::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
 use super::device_set::SetSummary;
 use super::devices::DevicesSummary;
 use super::findings::{self, Finding};
 use super::io_ticks::Regime;
 use super::latencies::Latencies;
+use super::links::{self, Link, LinkDetail};
 use super::losses::Losses;
 use super::parts::{Completions, Issues, Part, Starts};
 use super::slots::SlotSummary;
+use super::stages::Bios;
 use super::timeline::CounterRates;
 use super::window::Window;
-use crate::model::{DevId, Io, Lost, RecordingMeta, Request, Source};
+use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
 
 /// All answers about one window of one recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,6 +37,9 @@ pub struct Report {
     pub regime: Option<Regime>,
     /// Each device in depth, in the order of `devices`; none for those that only lost I/Os.
     pub details: Vec<DeviceDetail>,
+    /// What passed through each link of the plan (A13).
+    #[serde(skip)]
+    pub links: Vec<LinkDetail>,
     /// What a person should hear first, most severe first.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -47,6 +52,8 @@ pub struct ReportPlan {
     pub kernel: Option<(Regime, u32)>,
     /// Limits in bytes per second that the user gave for devices.
     pub limits: BTreeMap<DevId, f64>,
+    /// Devices that share a link, with what it carries.
+    pub links: Vec<Link>,
     /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
     pub has_ios: bool,
     /// Devices above others that are recorded too: the set of all devices leaves them out, or an I/O through a stack would
@@ -64,6 +71,7 @@ pub struct ReportBuilder {
     issues: Issues,
     losses: Losses,
     counted: BTreeMap<DevId, Counted>,
+    bios: BTreeMap<DevId, Bios>,
 }
 
 impl ReportBuilder {
@@ -89,6 +97,14 @@ impl ReportBuilder {
         self
     }
 
+    /// The same, judging bursts by what the user knows: limits in bytes per second of devices, and of links that several
+    /// share.
+    #[must_use]
+    pub fn limited(mut self, limits: BTreeMap<DevId, f64>, links: Vec<Link>) -> ReportBuilder {
+        (self.plan.limits, self.plan.links) = (limits, links);
+        self
+    }
+
     /// For `window`, with whatever else is known.
     pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
         ReportBuilder {
@@ -99,6 +115,7 @@ impl ReportBuilder {
             plan,
             losses: Losses::default(),
             counted: BTreeMap::new(),
+            bios: BTreeMap::new(),
         }
     }
 
@@ -124,6 +141,13 @@ impl ReportBuilder {
     /// Takes the next file-level request, where those were recorded: for what the page cache answered.
     pub fn request(&mut self, request: &Request) {
         self.completions.page_cache.request(request);
+    }
+
+    /// Takes the way of a bio, where a trace tells of them (A24).
+    pub fn bio(&mut self, bio: &BioStages) {
+        if self.window.contains(bio.done_ns) {
+            self.bios.entry(bio.dev).or_default().push(bio);
+        }
     }
 
     /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
@@ -162,7 +186,7 @@ impl ReportBuilder {
             else {
                 continue;
             };
-            let detail = gathered.finish(&Around {
+            let mut detail = gathered.finish(&Around {
                 dev,
                 window,
                 cells: &cells,
@@ -173,10 +197,15 @@ impl ReportBuilder {
                 complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
                 kernel: self.plan.kernel,
             });
+            detail.stages.bios = self.bios.remove(&dev).map(Bios::finish);
             found.extend(conclude(&detail, window, path_of));
             details.push(detail);
         }
         details.sort_by_key(|d| d.dev);
+        let slot_ns = burst_slot_ns(window);
+        let of_link = |link: &Link| links::detail(link, &cells, &self.losses, window, slot_ns);
+        let links: Vec<LinkDetail> = self.plan.links.iter().map(of_link).collect();
+        links.iter().for_each(|link| found.extend(conclude_link(link, path_of)));
         findings::sort(&mut found);
         let percent = |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
         let util_io_ticks_percent =
@@ -185,6 +214,6 @@ impl ReportBuilder {
         let busy =
             |d: &DeviceDetail| (d.dev, devices.devices.iter().find(|s| s.dev == d.dev).and_then(|s| s.busy_percent));
         let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
-        Report { devices, set, set_slots, util_io_ticks_percent, regime, details, findings: found }
+        Report { devices, set, set_slots, util_io_ticks_percent, regime, details, links, findings: found }
     }
 }

@@ -1,6 +1,7 @@
 //! A24: where requests spend their time in the block layer, and how they move over the device.
 //!
 //! Names as in `btt`: S2D start to issue (the kernel's queues, here S2C - D2C), D2C issue to completion, S2C their sum.
+//! Imported traces also tell of bios: Q2G, G2I, Q2M, I2D, M2D, counted per bio as `btt` does.
 //! Seek distance is `|first sector - end of the previous|`, in the order of issue.
 
 use serde::Serialize;
@@ -9,7 +10,7 @@ use super::latencies::Latencies;
 use super::mix::{Alone, Cost};
 use super::order::{Span, Sweep};
 use super::window::Window;
-use crate::model::{Class, Histogram, Io};
+use crate::model::{BioStages, Class, Histogram, Io};
 
 /// One stage.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -26,6 +27,20 @@ pub struct Stage {
     pub max_us: Option<f64>,
     /// Share of start to done, in percent of the sums.
     pub share_percent: Option<f64>,
+}
+
+impl Stage {
+    /// Of latencies whose whole is `whole_ns` together.
+    fn of(l: &mut Latencies, whole_ns: f64) -> Stage {
+        Stage {
+            n: l.n(),
+            mean_us: l.mean_us(),
+            p50_us: l.quantile_us(0.5),
+            p99_us: l.quantile_us(0.99),
+            max_us: l.max_us(),
+            share_percent: (whole_ns > 0.0 && l.n() > 0).then(|| 100.0 * l.sum_ns() as f64 / whole_ns),
+        }
+    }
 }
 
 /// What [`Stages`] says.
@@ -49,8 +64,58 @@ pub struct StagesSummary {
     pub sequential_percent: Option<f64>,
     /// Percent of issues that change from reading to writing or back.
     pub turn_percent: Option<f64>,
+    /// How single bios went; `None` where the source saw requests only, as the tracer does.
+    pub bios: Option<BioSummary>,
     /// What reads and writes cost that had the device to themselves (A18).
     pub costs: [Option<Cost>; 2],
+}
+
+/// The ways of bios, with the names of `btt`. A request counts once for each bio in it: that is what `btt` counts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BioSummary {
+    /// Queued to request allocated.
+    pub q2g: Stage,
+    /// Request allocated to inserted into the scheduler; none without a scheduler.
+    pub g2i: Stage,
+    /// Queued to merged into an existing request.
+    pub q2m: Stage,
+    /// Inserted to issued.
+    pub i2d: Stage,
+    /// Merged to issued.
+    pub m2d: Stage,
+    /// Issued to completed.
+    pub d2c: Stage,
+    /// Queued to completed: the whole of which the others are shares.
+    pub q2c: Stage,
+}
+
+/// Accumulates [`BioSummary`] of one device.
+#[derive(Debug, Clone)]
+pub struct Bios([Latencies; 7]);
+
+impl Default for Bios {
+    fn default() -> Bios {
+        Bios(std::array::from_fn(|_| Latencies::new()))
+    }
+}
+
+impl Bios {
+    /// Takes the way of one bio.
+    pub fn push(&mut self, b: &BioStages) {
+        let ways = [b.q2g_ns, b.g2i_ns, b.q2m_ns, b.i2d_ns, b.m2d_ns, Some(b.d2c_ns), b.q2c_ns];
+        for (stage, ns) in self.0.iter_mut().zip(ways) {
+            if let Some(ns) = ns {
+                stage.add(ns);
+            }
+        }
+    }
+
+    /// The answer.
+    pub fn finish(mut self) -> BioSummary {
+        let whole = self.0[6].sum_ns() as f64;
+        let [q2g, g2i, q2m, i2d, m2d, d2c, q2c] = std::array::from_fn(|i| Stage::of(&mut self.0[i], whole));
+        BioSummary { q2g, g2i, q2m, i2d, m2d, d2c, q2c }
+    }
 }
 
 /// Accumulates the stages of one device; swept in the order of issue.
@@ -100,14 +165,7 @@ impl Stages {
     /// The answer. `s2c` are the latencies of the same I/Os, start to completion.
     pub fn finish(mut self, mut s2c: Latencies) -> StagesSummary {
         let whole = s2c.sum_ns() as f64;
-        let stage = |l: &mut Latencies| Stage {
-            n: l.n(),
-            mean_us: l.mean_us(),
-            p50_us: l.quantile_us(0.5),
-            p99_us: l.quantile_us(0.99),
-            max_us: l.max_us(),
-            share_percent: (whole > 0.0 && l.n() > 0).then(|| 100.0 * l.sum_ns() as f64 / whole),
-        };
+        let stage = |l: &mut Latencies| Stage::of(l, whole);
         let seeks = self.distances.n();
         let percent = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
         StagesSummary {
@@ -120,6 +178,7 @@ impl Stages {
             seek_p90_sectors: self.distances.quantile(0.9),
             sequential_percent: percent(self.sequential, seeks),
             turn_percent: percent(self.turns, self.issues.saturating_sub(1)),
+            bios: None,
             costs: self.alone.finish(),
         }
     }

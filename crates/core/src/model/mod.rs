@@ -3,6 +3,7 @@
 //! Time is `i64` nanoseconds of `CLOCK_MONOTONIC` counted from the recording's start; the wall clock of that
 //! instant stands once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
 
+mod bio;
 mod counters;
 mod data_table;
 mod device;
@@ -15,6 +16,7 @@ mod rates;
 mod recording;
 mod request;
 
+pub use bio::BioStages;
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use data_table::{ColumnValues, DataColumn, DataTable};
 pub use device::{DevId, Device, DeviceKind};

@@ -7,7 +7,7 @@
 //!   meta.json, meta.json.bak    what is said once; each with a checksum
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
-//!   rates/ cpu/                 rows of imported tables, if any
+//!   rates/ cpu/ stages/         rows of imported tables and of bios in imported traces, if any
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
@@ -37,6 +37,7 @@ mod retention;
 mod row;
 mod schema;
 mod segment;
+mod stages;
 mod stream;
 mod tally;
 #[cfg(test)]
@@ -49,5 +50,6 @@ pub use data_file::data_parquet;
 pub use error::StoreError;
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
+pub use stages::{read_stages, write_stages};
 pub use stream::Observations;
 pub use writer::{RecordingSummary, RecordingWriter, WriterOptions, WriterStatus};

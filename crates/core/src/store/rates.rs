@@ -36,14 +36,15 @@ const ALL: &str = "all";
 const GROUP: usize = 1 << 16;
 
 /// A column ready to be written.
-enum Cells {
+pub(super) enum Cells {
     Long(Vec<i64>),
+    OptionalLong(Vec<Option<i64>>),
     Int(Vec<i32>),
     Text(Vec<ByteArray>),
     Double(Vec<Option<f64>>),
 }
 
-fn path_of(recording: &Path, table: &str) -> PathBuf {
+pub(super) fn path_of(recording: &Path, table: &str) -> PathBuf {
     recording.join(table).join("000001.parquet")
 }
 
@@ -109,7 +110,11 @@ fn cpu_columns(cpu: &[CpuShares]) -> Vec<Cells> {
     ]
 }
 
-fn write_table(path: &Path, schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<(), StoreError> {
+pub(super) fn write_table(
+    path: &Path,
+    schema: &str,
+    groups: impl Iterator<Item = Vec<Cells>>,
+) -> Result<(), StoreError> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(|e| StoreError::io(dir, "create", e))?;
     }
@@ -131,6 +136,11 @@ fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<
         while let Some(mut out) = group.next_column()? {
             match columns.next() {
                 Some(Cells::Long(v)) => drop(out.typed::<Int64Type>().write_batch(&v, None, None)?),
+                Some(Cells::OptionalLong(v)) => {
+                    let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                    let values: Vec<i64> = v.into_iter().flatten().collect();
+                    out.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
+                }
                 Some(Cells::Int(v)) => drop(out.typed::<Int32Type>().write_batch(&v, None, None)?),
                 Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
                 Some(Cells::Double(v)) => {
@@ -147,7 +157,7 @@ fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<
     writer.into_inner()
 }
 
-fn damaged(path: &Path, e: &ParquetError) -> StoreError {
+pub(super) fn damaged(path: &Path, e: &ParquetError) -> StoreError {
     StoreError::Damaged { path: path.to_owned(), what: e.to_string() }
 }
 

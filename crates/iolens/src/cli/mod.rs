@@ -198,9 +198,35 @@ pub struct ReportPlan {
     /// Write a self-contained HTML report as well
     #[arg(short, long, value_name = "FILE.html")]
     pub output: Option<PathBuf>,
+    /// Judge bursts by what a device carries per second (sda=500M), or a link that several share (sda+sdb=2400M)
+    #[arg(long = "limit", value_name = "DEV[+DEV...]=SIZE", value_parser = parse_limit)]
+    pub limits: Vec<CarryLimit>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
+}
+
+/// What devices carry together, in bytes per second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CarryLimit {
+    /// Names of the devices: one, or all behind one link.
+    pub devices: Vec<String>,
+    /// In each direction.
+    pub bytes_per_s: u64,
+}
+
+fn parse_limit(text: &str) -> Result<CarryLimit, String> {
+    let usage = "give devices and bytes per second: sda=500M, or sda+sdb=2400M for devices behind one link";
+    let (devices, size) = text.rsplit_once('=').ok_or(usage)?;
+    let devices: Vec<String> = devices.split('+').map(str::to_owned).collect();
+    let twice = |(i, d): (usize, &String)| devices[..i].contains(d);
+    if devices.iter().any(String::is_empty) || devices.iter().enumerate().any(twice) {
+        return Err(usage.to_owned());
+    }
+    match parse_size(size)? {
+        0 => Err("the limit must be above 0".to_owned()),
+        bytes_per_s => Ok(CarryLimit { devices, bytes_per_s }),
+    }
 }
 
 /// A part of a recording, as given on the command line.

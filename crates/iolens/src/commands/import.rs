@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::audit;
 use iolens_core::model::RecorderCost;
-use iolens_core::store::{RecordingWriter, WriterOptions, write_rates};
+use iolens_core::store::{RecordingWriter, WriterOptions, write_rates, write_stages};
 use iolens_observe::import::{ImportOptions, Imported, import_files};
 
 use crate::cli::ImportPlan;
@@ -35,6 +35,7 @@ fn write(plan: &ImportPlan, got: &Imported) -> Result<()> {
     }
     writer.finish(got.meta.end_ns.unwrap_or(0), RecorderCost::default())?;
     write_rates(&plan.output, &got.rates, &got.cpu)?;
+    write_stages(&plan.output, &got.bios)?;
     Ok(())
 }
 

@@ -6,16 +6,18 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::files::By;
+use iolens_core::analysis::links::Link;
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Histogram, Source};
-use iolens_core::store::{IoColumns, Recording};
+use iolens_core::model::{DevId, Device, Histogram, Lost, Source};
+use iolens_core::store::{IoColumns, Recording, read_stages};
 
 use super::layers::Layers;
 use super::{decode, files, names, source, window};
-use crate::cli::ReportPlan;
+use crate::cli::{CarryLimit, ReportPlan};
 use crate::present::html::{self, Names, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
@@ -36,7 +38,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let range = window::resolve(&recording, &plan.window)?;
     let names = names::read(&recording, range.end)?;
-    let mut report = analyse(&recording, &range, &names)?;
+    let mut report = analyse(&recording, &range, &names, &plan.limits)?;
     super::report_rates::add(&recording, range.clone(), &mut report)?;
     if let Some(path) = &plan.output {
         write_html(&recording, &range, &report, &names, path)?;
@@ -67,7 +69,7 @@ pub fn findings(path: &Path) -> Result<String> {
         return Ok(String::new());
     }
     let range = 0..recording.end_ns();
-    let report = analyse(&recording, &range, &names::read(&recording, range.end)?)?;
+    let report = analyse(&recording, &range, &names::read(&recording, range.end)?, &[])?;
     Ok(report_text::findings(&report, recording.meta(), MOST_FINDINGS))
 }
 
@@ -79,7 +81,7 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
     let recording = source::open(path)?;
     let range = 0..recording.end_ns();
     let names = names::read(&recording, range.end)?;
-    let report = analyse(&recording, &range, &names)?;
+    let report = analyse(&recording, &range, &names, &[])?;
     let written = write_html(&recording, &range, &report, &names, html);
     Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
 }
@@ -88,9 +90,11 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
 ///
 /// # Errors
 /// The recording cannot be read.
-fn analyse(recording: &Recording, range: &Range<i64>, names: &Names) -> Result<Report> {
+fn analyse(recording: &Recording, range: &Range<i64>, names: &Names, known: &[CarryLimit]) -> Result<Report> {
+    let (limits, links) = limits(&recording.meta().devices, known)?;
     let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
-        .leaving_out(layers(recording));
+        .leaving_out(layers(recording))
+        .limited(limits, links);
     recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
     let met = decode::for_parts(recording, window::with_in_flight(range), REPORT_COLUMNS, &mut builder.parts())?;
     met.damage.iter().for_each(|l| builder.lost(l));
@@ -102,6 +106,7 @@ fn analyse(recording: &Recording, range: &Range<i64>, names: &Names) -> Result<R
         }
         source::warn(requests.warnings());
     }
+    read_stages(recording.path(), |bio| builder.bio(bio))?;
     let mut differences = Differences::new(&recording.meta().devices);
     let mut counters = recording.counters(range.clone());
     for batch in &mut counters {
@@ -109,6 +114,30 @@ fn analyse(recording: &Recording, range: &Range<i64>, names: &Names) -> Result<R
     }
     source::warn(counters.warnings());
     Ok(builder.finish_naming(range.end, &|fs_dev, ino| names.files.get(&(fs_dev, ino)).cloned()))
+}
+
+/// What the user knows of devices and links, by their numbers.
+///
+/// # Errors
+/// The recording has no such device.
+fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
+    let (mut limits, mut links) = (BTreeMap::new(), Vec::new());
+    for k in known {
+        let number = |name: &String| {
+            let found = devices.iter().find(|d| d.name == *name).map(|d| d.id);
+            found.with_context(|| {
+                let names: Vec<&str> = devices.iter().map(|d| &*d.name).collect();
+                format!("--limit: the recording has no device {name:?}; it has {}", names.join(", "))
+            })
+        };
+        let devices = k.devices.iter().map(number).collect::<Result<Vec<DevId>>>()?;
+        let bytes_per_s = k.bytes_per_s as f64;
+        match devices[..] {
+            [dev] => drop(limits.insert(dev, bytes_per_s)),
+            _ => links.push(Link { devices, limit: Limit { bytes_per_s, source: LimitSource::User } }),
+        }
+    }
+    Ok((limits, links))
 }
 
 /// What only the recording as a whole knows.
@@ -188,9 +217,14 @@ fn overview(
 ) -> Result<OverviewData> {
     let mut overview = Overview::new(plan);
     recording.lost(range.clone()).iter().for_each(|l| overview.lost(l));
+    // Only whoever reads a block knows that it is damaged; several reads may meet the same one.
+    let mut damage: Vec<Lost> = Vec::new();
     for read in reads {
-        decode::each_io(recording, read.clone(), IoColumns::ALL, |io| overview.push(io))?;
+        let met = decode::each_io(recording, read.clone(), IoColumns::ALL, |io| overview.push(io))?;
+        let new: Vec<Lost> = met.damage.into_iter().filter(|l| !damage.contains(l)).collect();
+        damage.extend(new);
     }
+    damage.iter().for_each(|l| overview.lost(l));
     Ok(overview.finish())
 }
 

@@ -4,6 +4,7 @@ use iolens_core::analysis::Report;
 use iolens_core::analysis::bursts::{Burst, SampledView};
 use iolens_core::analysis::capacity::Capacity;
 use iolens_core::analysis::detail::{BurstDetail, DeviceDetail, StreamDetail};
+use iolens_core::analysis::links::{LinkDetail, LinkStream};
 use iolens_core::analysis::periodicity::Periodicity;
 use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotSummary};
 use iolens_core::model::{DevId, RecordingMeta};
@@ -49,7 +50,26 @@ pub fn sets(report: &Report, meta: &RecordingMeta) -> Vec<Value> {
         "concurrency": set.concurrency,
         "slots": report.set_slots.as_ref().or(alone).map(slots),
     });
-    if set.members.is_empty() { Vec::new() } else { vec![all] }
+    let all = if set.members.is_empty() { Vec::new() } else { vec![all] };
+    all.into_iter().chain(report.links.iter().map(|link| self::link(link, meta))).collect()
+}
+
+/// Devices behind one link (A13).
+fn link(d: &LinkDetail, meta: &RecordingMeta) -> Value {
+    let devices: Vec<String> = d.link.devices.iter().map(|dev| device_name(meta, *dev)).collect();
+    let stream = |s: &LinkStream| {
+        json!({
+            "class": s.class.name(), "bytes": s.bytes, "slot_s": seconds(s.slot_ns),
+            "bursts_found": s.bursts_found, "bursts": s.bursts.iter().map(burst).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "name": devices.join("+"),
+        "devices": devices,
+        "limit_bytes_per_s": d.link.limit.bytes_per_s,
+        "limit_source": d.link.limit.source,
+        "streams": d.streams.iter().map(stream).collect::<Vec<_>>(),
+    })
 }
 
 /// Concurrency in slots, in groups (A3, A4).

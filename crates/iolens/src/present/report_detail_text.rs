@@ -86,6 +86,13 @@ fn stages(out: &mut String, s: &StagesSummary) {
         s.turn_percent.map(|p| format!("{p:.1} % of issues turn between reading and writing")),
     ];
     let _ = writeln!(out, "  stages: {}", known(parts));
+    if let Some(b) = &s.bios {
+        let named =
+            [("Q2G", &b.q2g), ("G2I", &b.g2i), ("Q2M", &b.q2m), ("I2D", &b.i2d), ("M2D", &b.m2d), ("D2C", &b.d2c)];
+        let parts = named.map(|(name, s)| stage(name, s).map(|text| format!("{text}, n {}", s.n)));
+        let whole = stage("Q2C", &b.q2c).unwrap_or_default();
+        let _ = writeln!(out, "  bios: {}; {whole}, n {}", known(parts), b.q2c.n);
+    }
 }
 
 /// What is known of `parts`.

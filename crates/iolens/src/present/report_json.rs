@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use iolens_core::analysis::files::FilesReport;
-use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, Report};
+use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report};
 use iolens_core::model::{Class, DevId, RecordingMeta};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -55,6 +55,8 @@ struct Recording<'a> {
     source: String,
     ios: u64,
     lost_ios: Option<u64>,
+    /// Where and why, an entry for each reason.
+    losses: Vec<Value>,
     censored_ios: u64,
     recorder: Recorder,
     limits: &'a [String],
@@ -128,6 +130,7 @@ pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, fil
             source: meta.source.to_string(),
             ios: report.devices.ios,
             lost_ios: report.devices.lost_ios,
+            losses: report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents).map(loss).collect(),
             censored_ios: report.devices.censored_ios,
             recorder: Recorder {
                 cpu_percent: cpu_percent(meta),
@@ -168,6 +171,15 @@ fn device<'a>(d: &'a DeviceSummary, report: &Report, meta: &RecordingMeta) -> De
         lost_ios: d.lost_ios,
         detail: report.details.iter().find(|detail| detail.dev == d.dev).map(report_detail::detail),
     }
+}
+
+/// What a finding of losses says, for those who look at the quality of the data first.
+fn loss(f: &Finding) -> Value {
+    let evidence = |key: &str| f.evidence.get(key).cloned().unwrap_or_default();
+    serde_json::json!({
+        "reason": evidence("reason"), "ios": evidence("ios"), "intervals": evidence("intervals"),
+        "start_s": f.from_ns as f64 / 1e9, "end_s": f.to_ns as f64 / 1e9,
+    })
 }
 
 fn finding<'a>(f: &'a Finding, meta: &RecordingMeta) -> FindingBlock<'a> {
@@ -235,6 +247,7 @@ pub(super) mod tests {
             (&102.into(), &7.into(), &"ebpf".into(), &10.0.into())
         );
         assert_eq!((&rec["recorder"]["cpu_percent"], &rec["recorder"]["bytes_per_io"]), (&0.5.into(), &10.0.into()));
+        assert_eq!((&rec["losses"][0]["reason"], &rec["losses"][0]["ios"]), (&"ring-full".into(), &7.into()));
         let a = &doc["devices"][0];
         assert_eq!((&a["name"], &a["major"], &a["minor"]), (&"sd\x1b[31ma".into(), &8.into(), &0.into()));
         let read = &a["read"];

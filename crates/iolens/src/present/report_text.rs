@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report};
+use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, FindingKind, Report};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
 use super::escape::terminal;
@@ -203,6 +203,13 @@ fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Reco
         Some(n) => writeln!(out, "  losses: {n} I/Os, {:.3} % of all", 100.0 * n as f64 / (n + s.ios) as f64),
         None => writeln!(out, "  losses: some, their number is unknown"),
     };
+    for f in report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents) {
+        let reason = f.evidence.get("reason").and_then(|r| r.as_str()).unwrap_or("unknown");
+        let n = f.evidence.get("ios").and_then(serde_json::Value::as_u64);
+        let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
+        let n = n.map_or_else(|| "unknown number".to_owned(), |n| n.to_string());
+        let _ = writeln!(out, "    {n} ({reason}) within {from:.3} s to {to:.3} s; nothing above holds them");
+    }
     if s.censored_ios > 0 {
         let _ = writeln!(out, "  {} I/Os were in flight when recording began; they are not counted", s.censored_ios);
     }

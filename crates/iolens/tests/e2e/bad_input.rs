@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use iolens_core::model::{DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source};
+use iolens_core::store::{RecordingWriter, WriterOptions};
+
 use super::machine::{LoopDevice, assert_refused, ebpf, file_with, iolens, run, scene};
 
 fn words(dir: &Path, line: &str) -> Vec<String> {
@@ -104,6 +107,71 @@ fn damaged_recordings_are_refused_in_one_line_where_nothing_is_left() {
     refused(dir.path(), "report DIR/headless", &["meta.json", "damaged"]);
     let out = run(&["report", whole.to_str().unwrap()]);
     assert!(out.status.success() && out.stderr.is_empty(), "{}", scene(&out));
+}
+
+/// Six seconds of 100k reads a second, which fill more than one file; the first of them is damaged.
+fn damaged_in_part(dir: &Path) -> std::path::PathBuf {
+    let path = dir.join("part");
+    let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+    meta.devices = vec![Device::named("sda", DevId::new(8, 0))];
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let ios: Vec<Io> = (1..600_000)
+        .map(|i| Io::new(i * 10_000 + i * 7919 % 5000, DevId::new(8, 0), Op::READ, 4096, Some(i % 777), 5000))
+        .collect();
+    ios.chunks(1000).for_each(|chunk| writer.push_ios(chunk).unwrap());
+    writer.finish(6_000_000_000, RecorderCost::default()).unwrap();
+    let first = path.join("io/000001.parquet");
+    assert!(path.join("io/000002.parquet").exists(), "more than one file");
+    let mut bytes = fs::read(&first).unwrap();
+    // In the first column, the times, which every command reads: what it does not read cannot mislead it.
+    bytes[300..316].iter_mut().for_each(|b| *b ^= 0xff);
+    fs::write(&first, bytes).unwrap();
+    path
+}
+
+#[test]
+fn a_part_is_never_passed_off_as_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let part = damaged_in_part(dir.path());
+    let part = part.to_str().unwrap();
+    let good = |args: &[&str]| {
+        let out = run(args);
+        assert!(out.status.success(), "{}", scene(&out));
+        assert!(String::from_utf8_lossy(&out.stderr).contains("damaged"), "said in a line: {}", scene(&out));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let text = good(&["report", part]);
+    let said: Vec<&str> = text.lines().filter(|l| l.contains("(corrupt) within 0.000 s to")).collect();
+    assert!(said.len() == 1, "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains("because a block of the recording is damaged"), "{text}");
+
+    let json: serde_json::Value = serde_json::from_str(&good(&["report", part, "--json"])).unwrap();
+    let (kept, lost) = (json["recording"]["ios"].as_u64().unwrap(), json["recording"]["lost_ios"].as_u64().unwrap());
+    assert!(kept > 0 && lost > 0 && kept + lost == 599_999, "{kept} kept, {lost} lost");
+    let loss = &json["recording"]["losses"][0];
+    assert_eq!((&loss["reason"], loss["ios"].as_u64()), (&"corrupt".into(), Some(lost)), "{loss}");
+    let end_s = loss["end_s"].as_f64().unwrap();
+    assert!((end_s - lost as f64 * 1e-5).abs() < 0.02, "{loss}");
+    assert_eq!(
+        json["devices"][0]["detail"]["util"],
+        serde_json::Value::Null,
+        "nothing is compared where I/Os are missing"
+    );
+
+    let rows = good(&["zoom", part, "--step", "500ms"]);
+    let marked = rows.lines().filter(|l| l.ends_with('*')).count();
+    assert_eq!(marked, (end_s / 0.5).ceil() as usize, "{rows}");
+
+    let page = dir.path().join("part.html");
+    let out = run(&["report", part, "-o", page.to_str().unwrap()]);
+    if String::from_utf8_lossy(&out.stderr).contains("without the HTML page") {
+        return eprintln!("SKIP: built without the HTML page");
+    }
+    assert!(out.status.success(), "{}", scene(&out));
+    let page = fs::read_to_string(page).unwrap();
+    let lossy = page.split("\"lossy\":[").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    assert!(lossy.contains("\"reason\":\"corrupt\"") && lossy.matches("from_s").count() == 1, "{lossy}");
 }
 
 #[test]

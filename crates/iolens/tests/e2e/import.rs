@@ -387,3 +387,76 @@ fn a_log_that_may_not_be_read_is_named() {
         Err(e) => eprintln!("SKIP: nobody may not run the program here: {e}"),
     }
 }
+
+/// Stage, AVG in seconds and N of each line of btt's first table that has three numbers and a count.
+fn btt_stages(text: &str) -> Vec<(String, f64, u64)> {
+    let line = |l: &str| {
+        let words: Vec<&str> = l.split_whitespace().collect();
+        let [name, _, avg, _, n] = words[..] else { return None };
+        Some((name.to_lowercase(), avg.parse().ok()?, n.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn assert_as_btt(bios: &serde_json::Value, btt: &str) {
+    let stages = btt_stages(btt);
+    assert_eq!(stages.len(), 8, "{btt}");
+    for (name, avg_s, n) in stages.iter().filter(|(name, ..)| name != "q2q") {
+        let stage = &bios[name];
+        assert_eq!(stage["n"].as_u64(), Some(*n), "{name}: {bios:#}");
+        let mean_us = stage["mean_us"].as_f64().unwrap();
+        assert!((mean_us * 1e3 - avg_s * 1e9).abs() <= 1.0, "{name}: {mean_us} us, btt {avg_s} s");
+    }
+}
+
+#[test]
+fn stages_of_bios_are_those_of_btt() {
+    let tmp = tempfile::tempdir().unwrap();
+    let files = [fixture("import/merge.blktrace.0"), fixture("import/merge.blktrace.1")];
+    let rec = imported(tmp.path(), "merge.iolens", &files, &["--strict"]);
+    let report = json(&["report", rec.to_str().unwrap(), "--json"]);
+    let bios = &report["devices"][0]["detail"]["stages"]["bios"];
+    let told = fs::read_to_string(fixture("import/merge.blktrace.btt.txt")).unwrap();
+    assert_as_btt(bios, &told);
+    for (stage, percent) in [("q2g", 2.2816), ("g2i", 2.6452), ("q2m", 0.1138), ("i2d", 1.9381), ("d2c", 88.4264)] {
+        let share = bios[stage]["share_percent"].as_f64().unwrap();
+        assert!((share - percent).abs() < 1e-4, "{stage}: {share} %, btt {percent} %");
+    }
+    // Windows apply: the sequential writes of the first tenth of a second are all that merged.
+    let late = json(&["report", rec.to_str().unwrap(), "--json", "--from", "0.1"]);
+    let bios = &late["devices"][0]["detail"]["stages"]["bios"];
+    assert_eq!(
+        (&bios["q2m"]["n"], &bios["q2g"]["n"], &bios["q2m"]["mean_us"]),
+        (&0.into(), &300.into(), &serde_json::Value::Null)
+    );
+    for f in &files {
+        fs::copy(f, tmp.path().join(f.file_name().unwrap())).unwrap();
+    }
+    let live = Command::new("sh")
+        .args(["-c", "blkparse -q -i merge -d merge.bin -O >/dev/null 2>&1 && btt -i merge.bin"])
+        .current_dir(tmp.path())
+        .output()
+        .unwrap();
+    if live.status.success() {
+        assert_as_btt(&report["devices"][0]["detail"]["stages"]["bios"], &String::from_utf8_lossy(&live.stdout));
+    } else {
+        eprintln!("SKIP: no blkparse and btt here; only their saved words were compared");
+    }
+}
+
+#[test]
+fn a_trace_without_scheduler_has_no_such_stages() {
+    let tmp = tempfile::tempdir().unwrap();
+    let files = [fixture("import/loop.blktrace.0"), fixture("import/loop.blktrace.1")];
+    let rec = imported(tmp.path(), "loop.iolens", &files, &[]);
+    let report = json(&["report", rec.to_str().unwrap(), "--json"]);
+    let bios = &report["devices"][0]["detail"]["stages"]["bios"];
+    // What btt says of these files.
+    for (stage, mean_us) in [("q2g", 9.622), ("d2c", 214.020), ("q2c", 224.621)] {
+        assert_eq!(bios[stage]["n"], 440, "{bios:#}");
+        assert!((bios[stage]["mean_us"].as_f64().unwrap() - mean_us).abs() <= 1e-3, "{stage}: {bios:#}");
+    }
+    for stage in ["g2i", "q2m", "i2d", "m2d"] {
+        assert_eq!((&bios[stage]["n"], &bios[stage]["mean_us"]), (&0.into(), &serde_json::Value::Null), "{stage}");
+    }
+}

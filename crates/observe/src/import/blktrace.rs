@@ -33,7 +33,7 @@ pub(super) fn has_magic(bytes: &[u8]) -> bool {
 /// Reads the files of all processors together.
 pub(super) fn parse(log: &mut Log, files: &[(&Path, &[u8])]) {
     let mut cursors: Vec<Cursor<'_>> = files.iter().map(|(path, bytes)| Cursor::new(path, bytes)).collect();
-    let mut state = State { pairing: Pairing::default(), comms: HashMap::new(), known: Vec::new() };
+    let mut state = State { pairing: Pairing::with_bios(), comms: HashMap::new(), known: Vec::new() };
     for c in &mut cursors {
         c.advance(log);
     }
@@ -46,6 +46,7 @@ pub(super) fn parse(log: &mut Log, files: &[(&Path, &[u8])]) {
     }
     state.pairing.finish();
     log.censored += state.pairing.censored;
+    log.bios = state.pairing.bios.take().unwrap_or_default();
     log.epoch = Epoch::Monotonic;
     log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
     log.limit("source counts threads, not processes: their numbers stand in the place of process ids");
@@ -169,6 +170,7 @@ impl State {
             2 => Stage::BackMerge,
             3 => Stage::FrontMerge,
             4 => Stage::Start,
+            12 => Stage::Insert,
             6 => Stage::Requeue,
             7 => Stage::Issue,
             8 => Stage::Complete,

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use iolens_core::model::{CpuShares, Io, LossReason, Lost, Mark, Observation, RateRows, RecordingMeta, Source};
+use iolens_core::model::{
+    BioStages, CpuShares, Io, LossReason, Lost, Mark, Observation, RateRows, RecordingMeta, Source,
+};
 
 use super::damage::{Damage, Place};
 use super::devices::Devices;
@@ -44,6 +46,8 @@ pub(super) struct Log {
     pub rates: RateRows,
     pub cpu: Vec<CpuShares>,
     pub marks: Vec<Mark>,
+    /// The ways of bios, in order of completion.
+    pub bios: Vec<BioStages>,
     /// I/Os of which only one end was seen.
     pub censored: u64,
     pub devices: Devices,
@@ -95,6 +99,9 @@ impl Log {
         for m in &mut self.marks {
             m.at_ns = m.at_ns.saturating_sub(by_ns);
         }
+        for b in &mut self.bios {
+            b.done_ns = b.done_ns.saturating_sub(by_ns);
+        }
     }
 }
 
@@ -109,6 +116,8 @@ pub struct Imported {
     pub rates: RateRows,
     /// The processors' shares, ordered by time.
     pub cpu: Vec<CpuShares>,
+    /// The ways of bios through the block layer, ordered by completion.
+    pub bios: Vec<BioStages>,
     /// What could not be read.
     pub damage: Damage,
     /// Which formats were found, in the order of the files.
@@ -240,6 +249,7 @@ fn finish(
         observations: Vec::new(),
         rates: RateRows::default(),
         cpu: Vec::new(),
+        bios: Vec::new(),
         damage,
         kinds: Vec::new(),
     };
@@ -295,6 +305,7 @@ fn collect(out: &mut Imported, log: Log) {
     out.observations.extend(log.marks.into_iter().map(Observation::Mark));
     out.rates.append(log.rates);
     out.cpu.extend(log.cpu);
+    out.bios.extend(log.bios);
     out.meta.host = out.meta.host.take().or(log.host);
     out.meta.kernel = out.meta.kernel.take().or(log.kernel);
     for l in log.limits {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use iolens_core::model::{Comm, DevId, Io, Op};
+use iolens_core::model::{BioStages, Comm, DevId, Io, Op};
 
 /// A stage of an I/O, as a trace line or record tells it.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +39,8 @@ pub enum Stage {
     BackMerge,
     /// The bio was put in front of a request that begins where it ends (F).
     FrontMerge,
+    /// The request was handed to the scheduler (I).
+    Insert,
     /// The request went to the driver (D); the last one counts.
     Issue,
     /// The driver gave it back (R).
@@ -47,9 +49,10 @@ pub enum Stage {
     Complete,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Waiting {
     start_ns: i64,
+    way: Way,
     end_sector: u64,
     tgid: Option<i32>,
     comm: Option<Comm>,
@@ -58,7 +61,57 @@ struct Waiting {
     merges: i32,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// When a request's own bio was queued, when the request was allocated and inserted; and the bios merged into it, as
+/// instants of queueing (if seen) and merging.
+#[derive(Debug, Clone, Default)]
+struct Way {
+    queue_ns: Option<i64>,
+    get_ns: Option<i64>,
+    insert_ns: Option<i64>,
+    merged: Vec<(Option<i64>, i64)>,
+}
+
+impl Way {
+    /// A bio, or what one has become, is merged into this at `at_ns`.
+    fn merge(&mut self, other: Option<Waiting>, at_ns: i64) {
+        let Some(w) = other else { return self.merged.push((None, at_ns)) };
+        self.merged.push((w.way.queue_ns, at_ns));
+        self.merged.extend(w.way.merged);
+    }
+
+    /// The rows of all its bios.
+    fn bios(&self, dev: DevId, issue_ns: i64, done_ns: i64) -> impl Iterator<Item = BioStages> {
+        let between = |from: Option<i64>, to: Option<i64>| Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0);
+        let (issued, done) = (Some(issue_ns), Some(done_ns));
+        let row = BioStages {
+            done_ns,
+            dev,
+            q2g_ns: None,
+            g2i_ns: None,
+            q2m_ns: None,
+            i2d_ns: None,
+            m2d_ns: None,
+            d2c_ns: done_ns.saturating_sub(issue_ns).max(0),
+            q2c_ns: None,
+        };
+        let own = BioStages {
+            q2g_ns: between(self.queue_ns, self.get_ns),
+            g2i_ns: between(self.get_ns, self.insert_ns),
+            i2d_ns: between(self.insert_ns, issued),
+            q2c_ns: between(self.queue_ns, done),
+            ..row
+        };
+        let merged = self.merged.iter().map(move |(queue_ns, at_ns)| BioStages {
+            q2m_ns: between(*queue_ns, Some(*at_ns)),
+            m2d_ns: between(Some(*at_ns), issued),
+            q2c_ns: between(*queue_ns, done),
+            ..row
+        });
+        std::iter::once(own).chain(merged)
+    }
+}
+
+#[derive(Debug, Clone)]
 struct Flight {
     issue_ns: i64,
     waiting: Option<Waiting>,
@@ -113,6 +166,8 @@ pub struct Pairing {
     request_devices: Vec<DevId>,
     /// Requests of which only one end was seen.
     pub censored: u64,
+    /// The ways of bios through the block layer, if the source tells them.
+    pub bios: Option<Vec<BioStages>>,
 }
 
 fn sectors(bytes: u64) -> u64 {
@@ -120,6 +175,11 @@ fn sectors(bytes: u64) -> u64 {
 }
 
 impl Pairing {
+    /// One that keeps the ways of bios too.
+    pub fn with_bios() -> Pairing {
+        Pairing { bios: Some(Vec::new()), ..Pairing::default() }
+    }
+
     /// Takes the next stage in; a finished I/O comes out of a completion.
     pub fn push(&mut self, stage: Stage, e: &Event) -> Option<Io> {
         // A flush and the first sector's I/O may be in flight together.
@@ -129,6 +189,11 @@ impl Pairing {
             Stage::Start => self.wait(key, e, false),
             Stage::BackMerge => self.back_merge(e),
             Stage::FrontMerge => self.front_merge(key, e),
+            Stage::Insert => {
+                if let Some(w) = self.waiting.get_mut(&key) {
+                    w.way.insert_ns = Some(e.at_ns);
+                }
+            }
             Stage::Issue => self.issue(key, e),
             Stage::Requeue => {
                 if let Some(w) = self.flights.remove(&key).and_then(|f| f.waiting) {
@@ -148,36 +213,43 @@ impl Pairing {
 
     fn wait(&mut self, key: Key, e: &Event, queued: bool) {
         let end_sector = e.sector.saturating_add(sectors(e.bytes));
-        let old = self.waiting.get(&key).copied();
+        let old = self.waiting.get(&key);
         // The start of accounting is later and nearer to what the kernel's statistics count than the bio's arrival; a
         // second bio for a sector that waits already does not displace the first.
-        if let (Some(w), true) = (&old, queued)
+        if let (Some(w), true) = (old, queued)
             && w.end_sector == end_sector
         {
             return;
         }
-        let merges = old.map_or(0, |w| w.merges);
+        let (merges, mut way) = self.waiting.remove(&key).map_or((0, Way::default()), |w| (w.merges, w.way));
+        *if queued { &mut way.queue_ns } else { &mut way.get_ns } = Some(e.at_ns);
         let (tgid, comm, flags, op) = (e.tgid, e.comm, e.flags, e.op);
-        self.waiting.insert(key, Waiting { start_ns: e.at_ns, end_sector, tgid, comm, flags, op, merges });
+        self.waiting.insert(key, Waiting { start_ns: e.at_ns, way, end_sector, tgid, comm, flags, op, merges });
         self.ends.insert((e.dev, end_sector, false), e.sector);
     }
 
     fn back_merge(&mut self, e: &Event) {
         // The bio's own queue event is not a request.
-        self.waiting.remove(&(e.dev, e.sector, e.bytes == 0));
+        let bio = self.waiting.remove(&(e.dev, e.sector, e.bytes == 0));
         let Some(start) = self.ends.remove(&(e.dev, e.sector, false)) else { return };
         if let Some(w) = self.waiting.get_mut(&(e.dev, start, false)) {
             w.end_sector = e.sector.saturating_add(sectors(e.bytes));
             w.merges = w.merges.saturating_add(1);
+            if self.bios.is_some() {
+                w.way.merge(bio, e.at_ns);
+            }
             self.ends.insert((e.dev, w.end_sector, false), start);
         }
     }
 
     fn front_merge(&mut self, key: Key, e: &Event) {
-        self.waiting.remove(&key);
+        let bio = self.waiting.remove(&key);
         let behind = e.sector.saturating_add(sectors(e.bytes));
         if let Some(mut w) = self.waiting.remove(&(e.dev, behind, false)) {
             w.merges = w.merges.saturating_add(1);
+            if self.bios.is_some() {
+                w.way.merge(bio, e.at_ns);
+            }
             self.ends.insert((e.dev, w.end_sector, false), e.sector);
             self.waiting.insert(key, w);
         }
@@ -205,9 +277,10 @@ impl Pairing {
             tgid: e.tgid,
             comm: e.comm,
         };
+        let began = flight.waiting.is_some();
         if let Some(lost) = self.flights.insert(key, flight) {
             // The same sector issued again without a completion: a requeue the trace does not name, or a lost event.
-            if lost.waiting.is_some() && flight.waiting.is_none() {
+            if lost.waiting.is_some() && !began {
                 if let Some(f) = self.flights.get_mut(&key) {
                     f.waiting = lost.waiting;
                 }
@@ -230,7 +303,10 @@ impl Pairing {
             self.flights.insert(rest, flight);
             return None;
         }
-        let w = flight.waiting;
+        let w = flight.waiting.as_ref();
+        if let (Some(bios), Some(w)) = (&mut self.bios, w) {
+            bios.extend(w.way.bios(e.dev, flight.issue_ns, e.at_ns));
+        }
         let queue_ns = w.map(|w| flight.issue_ns.saturating_sub(w.start_ns).max(0));
         let device_ns = e.at_ns.saturating_sub(flight.issue_ns).max(0);
         let mut io = Io::new(e.at_ns, e.dev, flight.op, bytes(flight.bytes), queue_ns, device_ns);
@@ -344,6 +420,33 @@ mod tests {
     }
 
     #[test]
+    fn bios_tell_their_ways() {
+        use Stage::*;
+        let mut p = Pairing::with_bios();
+        for (stage, e) in [
+            (Queue, event(1, 16, 4096)),
+            (Start, event(3, 16, 4096)),
+            (Queue, event(4, 24, 4096)),
+            (BackMerge, event(5, 24, 4096)),
+            (Queue, event(6, 8, 4096)),
+            (FrontMerge, event(8, 8, 4096)),
+            (Insert, event(12, 8, 12288)),
+            (Issue, event(20, 8, 12288)),
+            (Complete, event(50, 8, 12288)),
+        ] {
+            p.push(stage, &e);
+        }
+        let ways: Vec<_> = p
+            .bios
+            .expect("asked for")
+            .iter()
+            .map(|b| (b.q2g_ns, b.g2i_ns, b.q2m_ns, b.i2d_ns, b.m2d_ns, b.q2c_ns))
+            .collect();
+        let merged = |q2m, m2d, q2c| (None, None, Some(q2m), None, Some(m2d), Some(q2c));
+        assert_eq!(ways, [(Some(2), Some(9), None, Some(8), None, Some(49)), merged(1, 15, 46), merged(2, 12, 44)]);
+    }
+
+    #[test]
     fn partial_completions_end_at_the_last_one() {
         use Stage::*;
         let (ios, censored) = run(&[
@@ -382,11 +485,11 @@ mod tests {
     proptest! {
         #[test]
         fn any_order_of_stages_conserves_ios(
-            stages in proptest::collection::vec((0usize..7, 0u64..6, 0u64..3, any::<i64>()), 0..200),
+            stages in proptest::collection::vec((0usize..8, 0u64..6, 0u64..3, any::<i64>()), 0..200),
         ) {
             use Stage::*;
-            const ALL: [Stage; 7] = [Queue, Start, BackMerge, FrontMerge, Issue, Requeue, Complete];
-            let mut p = Pairing::default();
+            const ALL: [Stage; 8] = [Queue, Start, BackMerge, FrontMerge, Insert, Issue, Requeue, Complete];
+            let mut p = Pairing::with_bios();
             let (mut completions, mut out) = (0, 0);
             for (s, sector, blocks, at) in stages {
                 completions += usize::from(ALL[s] == Complete);
