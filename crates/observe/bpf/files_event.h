@@ -12,6 +12,7 @@ typedef signed long long s64;
 
 /* What a system call means to us; user space fills the table kind_of[] for its architecture. */
 enum kind {
+	K_SIZED = 0x80, /* added: how much to move at most is argument 2 */
 	K_NONE = 0,
 	K_READ = 1,	    /* fd is argument 0 */
 	K_WRITE = 2,	    /* fd is argument 0 */
@@ -51,6 +52,7 @@ enum {
 	F_DIRECT = 1 << 10,	  /* opened with O_DIRECT */
 	F_AT_EXIT = 1 << 11,	  /* closed by the end of its process, or by exec */
 	F_BLOCK_DEVICE = 1 << 12, /* a device node, not a file */
+	F_ESTIMATED = 1 << 13,	  /* not all of its I/Os were timed: see SAMPLE_AFTER */
 };
 
 /* io_detail.how */
@@ -62,6 +64,17 @@ enum {
 };
 
 #define DETAILS 4
+
+/*
+ * Reading the clock takes longer than anything else that is done for a call on data in memory. So of a request's I/Os
+ * after so many not all are timed: those that move at most SAMPLE_BYTES and follow each other so closely that SAMPLE_RUN
+ * of them take less than SAMPLE_WITHIN_NS, on average one in SAMPLE_RUN / 2. Whatever keeps such a call from ending
+ * quickly (block I/O, sleep, preemption) is timed from that moment on.
+ */
+#define SAMPLE_AFTER 64
+#define SAMPLE_BYTES 16384
+#define SAMPLE_RUN 32
+#define SAMPLE_WITHIN_NS 20000
 
 /* One data I/O of a request. */
 struct io_detail {
@@ -96,7 +109,10 @@ struct file_request {
 	u8 sync; /* of a sync: enum kind */
 	u8 pad[2];
 	u32 slowest_bytes; /* saturates */
+	u32 untimed;	   /* data I/Os that were not timed: not in active_ns */
+	u32 sampled;	   /* data I/Os of their kind that were, and how long those took */
 	u32 pad2;
+	u64 sampled_ns;
 	u64 slowest_enter_ns;
 	u64 slowest_ns;
 	u64 size; /* bytes of the file when it was closed */
@@ -114,7 +130,7 @@ struct file_request {
 	u32 exec_tid; /* this thread is in exec, which will close so many of its descriptors */
 	u32 exec_aliases;
 };
-_Static_assert(sizeof(struct file_request) == 272, "file_request: change src/trace/files/event.rs too");
+_Static_assert(sizeof(struct file_request) == 288, "file_request: change src/trace/files/event.rs too");
 
 #define FILE_WAYS 8
 
@@ -148,28 +164,34 @@ _Static_assert(sizeof(struct files_state) == 40, "files_state: change src/trace/
 /* filter_mode bits: all that are set must agree */
 enum { FILTER_PID = 1, FILTER_COMM = 2, FILTER_CGROUP = 4, FILTER_TREE = 8 };
 
+/* What kept a call from ending quickly. */
+enum { HELD_BY_DEVICE = HOW_DEVICE, HELD_BY_SLEEP = HOW_SLEPT, HELD_BY_OTHERS = 1 << 7 };
+
 /* A thread: what it is doing, and what we know of it. */
 struct task {
 	u32 tid;
 	u8 wanted;
 	u8 kind; /* of the system call it is in */
-	u8 skipped;
-	u8 pad;
-	u64 enter_ns;
-	u64 switches; /* voluntary context switches when the call began */
+	u8 held; /* HELD_BY_..., during this call */
+	u8 small; /* at most SAMPLE_BYTES were asked for */
+	u64 enter_ns; /* 0: not timed */
 	s32 fd;
-	s32 fd2;
-	u32 flags;  /* of open */
-	u32 blocks; /* bios submitted inside the call */
-	u64 closing; /* the file whose descriptor the call closes */
 	/* the last descriptor used, and the request found behind it: valid while no descriptor has been closed */
 	s32 cached_fd;
+	u64 cached_key; /* 0: no file */
 	u32 cached_epoch;
 	u32 cached_place;
-	u32 pad2;
-	u64 cached_key; /* 0: no file */
+	/* how many of the next calls on that descriptor need not be timed; so many calls since the last one that was */
+	u16 untimed_left;
+	u16 run;
+	s32 fd2;
+	u64 last_ns; /* when the last timed call on it returned */
+	u64 tick;    /* jiffies at that time */
+	u32 flags;   /* of open */
+	u32 shares;  /* the table of descriptors, with another thread, when cached_fd was looked up */
+	u64 closing;	/* the file whose descriptor the call closes */
 	u64 exec_files; /* files that exec will close: so many descriptors */
 };
-_Static_assert(sizeof(struct task) == 80, "task");
+_Static_assert(sizeof(struct task) == 88, "task");
 
 #endif

@@ -88,7 +88,7 @@ function row(r: SlowRequest, width: number, at: (s: number) => string, scale: nu
   const facts = [
     r.class,
     `at ${at(r.start_s)}`,
-    r.class === "sync" ? "" : `${format.count(r.ios)} I/Os, ${format.binaryBytes(r.bytes)}`,
+    r.class === "sync" ? "" : `${format.count(r.ios)} ${r.ios === 1 ? "I/O" : "I/Os"}, ${format.binaryBytes(r.bytes)}`,
     r.total_us > 1.05 * r.call_us ? `response ${format.micros(r.total_us)}, of it gaps ${format.micros(r.gaps_us)}` : "",
     later,
     ...r.flags.filter((f) => f !== "creates"),

@@ -146,8 +146,11 @@ impl RequestFlags {
     pub const AT_EXIT: RequestFlags = RequestFlags(1 << 11);
     /// A block device's node, not a file.
     pub const BLOCK_DEVICE: RequestFlags = RequestFlags(1 << 12);
+    /// Not all of its data I/Os were timed: of a long run of short ones on memory most are taken to be like those among
+    /// them that were, so that [`Request::active_ns`] is an estimate.
+    pub const ESTIMATED: RequestFlags = RequestFlags(1 << 13);
 
-    const NAMES: [(RequestFlags, &'static str); 13] = [
+    const NAMES: [(RequestFlags, &'static str); 14] = [
         (Self::MMAP, "mmap"),
         (Self::IO_URING, "io_uring"),
         (Self::AIO, "aio"),
@@ -161,6 +164,7 @@ impl RequestFlags {
         (Self::DIRECT, "direct"),
         (Self::AT_EXIT, "at-exit"),
         (Self::BLOCK_DEVICE, "block-device"),
+        (Self::ESTIMATED, "estimated"),
     ];
 
     /// Whether all bits of `other` are set.
@@ -381,7 +385,7 @@ mod tests {
         for kind in SyncKind::ALL {
             assert_eq!(SyncKind::from_code(kind.code()), Some(kind));
         }
-        let all = RequestFlags(0x1fff);
-        assert_eq!(all.names().count(), 13);
+        let all = RequestFlags(0x3fff);
+        assert_eq!(all.names().count(), 14);
     }
 }

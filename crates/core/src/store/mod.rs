@@ -26,6 +26,7 @@ mod error;
 mod frame;
 mod merge;
 mod meta_file;
+mod open_requests;
 mod parquet_column;
 mod parquet_read;
 mod parquet_write;

@@ -11,6 +11,7 @@ use super::disk;
 use super::error::StoreError;
 use super::merge::TableReader;
 use super::meta_file;
+use super::open_requests;
 use super::parquet_read::{ParquetFile, Trouble};
 use super::row::{Row, io_column};
 use super::schema::Table;
@@ -97,13 +98,20 @@ impl Recording {
         for table in Table::ALL {
             blocks[table as usize - 1] = opening.read_table(table, logs.remove(&table).unwrap_or_default())?;
         }
+        let mut open_known = 0;
+        if meta.end_ns.is_none() {
+            let requests = &mut blocks[Table::Requests as usize - 1];
+            let open = open_requests::read(&path.join("wal"), requests)?;
+            open_known = open.as_ref().map_or(0, |b| b.rows);
+            requests.extend(open);
+        }
         let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1])?;
         let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1])?;
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
         let end_ns = meta.end_ns.unwrap_or(last);
         let Opening { damage, warnings, .. } = opening;
         let open = marks.extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS).last();
-        lost.extend(open.filter(|_| meta.end_ns.is_none()).and_then(|m| never_closed(&m, end_ns)));
+        lost.extend(open.filter(|_| meta.end_ns.is_none()).and_then(|m| never_closed(&m, open_known, end_ns)));
         // A hole after the last block reaches to the end.
         lost.extend(damage.into_iter().map(|l| match l.to_ns {
             i64::MAX => Lost { to_ns: end_ns.max(l.from_ns), ..l },
@@ -196,9 +204,10 @@ impl Recording {
     }
 }
 
-/// The requests that were open when a recorder was killed (or are open now, if it still runs).
-fn never_closed(mark: &Mark, end_ns: i64) -> Option<Lost> {
-    let n: i64 = mark.text.parse().ok().filter(|n| *n > 0)?;
+/// The requests that were open when a recorder was killed (or are open now, if it still runs), and of which nothing is
+/// known: `known` are.
+fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
+    let n = mark.text.parse::<i64>().ok().map(|n| n - known as i64).filter(|n| *n > 0)?;
     Some(Lost {
         from_ns: mark.at_ns,
         to_ns: end_ns.max(mark.at_ns),

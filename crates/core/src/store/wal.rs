@@ -114,7 +114,7 @@ impl WalFile {
     }
 }
 
-fn file_header(table: Table, segment: u32) -> [u8; FILE_HEADER] {
+pub(crate) fn file_header(table: Table, segment: u32) -> [u8; FILE_HEADER] {
     let mut header = [0; FILE_HEADER];
     header[0..8].copy_from_slice(FILE_MAGIC);
     header[8..10].copy_from_slice(&WAL_VERSION.to_le_bytes());

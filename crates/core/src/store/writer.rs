@@ -7,6 +7,7 @@ use super::disk;
 use super::error::StoreError;
 use super::frame::FrameEncoder;
 use super::meta_file;
+use super::open_requests;
 use super::parquet_write;
 use super::repeats::Repeats;
 use super::retention::{Limits, Shelf};
@@ -105,6 +106,8 @@ pub struct RecordingWriter {
     repeats: Repeats,
     segments: [Segment; Table::COUNT],
     shelf: Shelf,
+    /// Bytes of the last look at open requests.
+    open_bytes: u64,
     encoder: FrameEncoder,
     buffer: Vec<u8>,
     now_ns: i64,
@@ -158,6 +161,7 @@ impl RecordingWriter {
             repeats: Repeats::default(),
             segments: Table::ALL.map(|t| Segment::new(t, 1)),
             shelf,
+            open_bytes: 0,
             encoder: FrameEncoder::default(),
             buffer: Vec::new(),
             now_ns: 0,
@@ -248,6 +252,22 @@ impl RecordingWriter {
         Ok(())
     }
 
+    /// Keeps what is known by now of the requests that are open, in place of what was kept before: all that will be
+    /// known of them if this process is killed. A full disk keeps the old ones and is no error.
+    pub fn set_open_requests(&mut self, open: &[Request]) -> Result<(), StoreError> {
+        if self.full_since_try_ns.is_some() {
+            return Ok(());
+        }
+        let bytes = open_requests::encode(open, &mut self.encoder);
+        let written = self.make_room(bytes.len() as u64).and_then(|()| {
+            open_requests::replace(&self.wal_dir, &bytes).map_err(|e| StoreError::io(&self.wal_dir, "write to", e))
+        });
+        if written.is_ok() {
+            self.open_bytes = bytes.len() as u64;
+        }
+        self.tolerate_full(written)
+    }
+
     /// Replaces the list of devices and writes the description.
     pub fn set_devices(&mut self, devices: Vec<Device>) -> Result<(), StoreError> {
         self.meta.devices = devices;
@@ -278,6 +298,8 @@ impl RecordingWriter {
     pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary, StoreError> {
         self.now_ns = end_ns;
         self.remove_reserve();
+        open_requests::remove(&self.wal_dir);
+        self.open_bytes = 0;
         self.repeats.finish(&mut self.counters);
         self.resume()?;
         self.flush_ios()?;
@@ -436,7 +458,8 @@ impl RecordingWriter {
     }
 
     fn active_bytes(&self) -> u64 {
-        self.segments.iter().map(|s| disk::allocated(s.wal_bytes())).sum()
+        let logs: u64 = self.segments.iter().map(|s| disk::allocated(s.wal_bytes())).sum();
+        logs + disk::allocated(self.open_bytes)
     }
 
     fn disk_bytes(&self) -> u64 {

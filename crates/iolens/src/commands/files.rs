@@ -24,7 +24,7 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
         let lost: i64 = lost.iter().filter(|l| l.reason.is_of_requests()).filter_map(|l| l.ios).sum();
         if lost > 0 {
             bail!(
-                "{path} holds no file-level requests; {lost} are known to be lost (those open when a recorder is killed are)"
+                "{path} holds no file-level requests; {lost} are known to be lost (those opened within the last seconds of a recorder that is killed are)"
             );
         }
         bail!("{path} holds no file-level requests; record them with: iolens record --files");

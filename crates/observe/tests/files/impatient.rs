@@ -1,4 +1,5 @@
-//! A file system with one file, "slow", whose calls are cut short by signals in turns.
+//! A file system with two files: "slow", whose calls are cut short by signals in turns, and "lazy", whose data take their
+//! time and are then kept in memory.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -12,7 +13,10 @@ use fuser::{
 };
 use rustix::process::{Pid, Signal, kill_process};
 
-const NAME: &str = "slow";
+const SLOW: u64 = 2;
+const LAZY: u64 = 3;
+/// How long reading from "lazy" takes.
+pub const LAZINESS: Duration = Duration::from_millis(20);
 const TTL: Duration = Duration::from_secs(3600);
 
 /// What happens to a call.
@@ -73,9 +77,10 @@ fn attributes(ino: u64) -> FileAttr {
 
 impl Filesystem for Impatient {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match name == NAME {
-            true => reply.entry(&TTL, &attributes(2), Generation(0)),
-            false => reply.error(Errno::ENOENT),
+        match name.to_str() {
+            Some("slow") => reply.entry(&TTL, &attributes(SLOW), Generation(0)),
+            Some("lazy") => reply.entry(&TTL, &attributes(LAZY), Generation(0)),
+            _ => reply.error(Errno::ENOENT),
         }
     }
 
@@ -83,8 +88,11 @@ impl Filesystem for Impatient {
         reply.attr(&TTL, &attributes(ino.into()));
     }
 
-    /// The first opening is interrupted, no other. Past the page cache, so that every call comes here.
-    fn open(&self, caller: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    /// The first opening of "slow" is interrupted, no other. Past the page cache, so that every call comes here.
+    fn open(&self, caller: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if u64::from(ino) == LAZY {
+            return reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        }
         match self.opens.fetch_add(1, Ordering::Relaxed) {
             0 => reply.error(interrupt(caller)),
             _ => reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO),
@@ -94,7 +102,7 @@ impl Filesystem for Impatient {
     fn read(
         &self,
         caller: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
         _: u64,
         size: u32,
@@ -103,6 +111,10 @@ impl Filesystem for Impatient {
         reply: ReplyData,
     ) {
         let zeros = vec![0; size as usize];
+        if u64::from(ino) == LAZY {
+            std::thread::sleep(LAZINESS);
+            return reply.data(&zeros);
+        }
         match turn(&self.reads) {
             Turn::Whole => reply.data(&zeros),
             Turn::Interrupted => reply.error(interrupt(caller)),
@@ -137,7 +149,10 @@ impl Filesystem for Impatient {
     }
 
     /// Closing a descriptor.
-    fn flush(&self, caller: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, caller: &Request, ino: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        if u64::from(ino) == LAZY {
+            return reply.ok();
+        }
         reply.error(interrupt(caller));
     }
 }

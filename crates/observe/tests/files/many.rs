@@ -1,9 +1,10 @@
-//! Ten thousand descriptors at once, and I/O without system calls.
+//! Ten thousand descriptors at once, tens of thousands of I/Os on one, and I/O without system calls.
 
 use std::{fs, process::Command};
 
-use iolens_core::model::{RequestClass, RequestFlags, SyncKind};
+use iolens_core::model::{How, Request, RequestClass, RequestFlags, SyncKind};
 
+use super::impatient::{self, LAZINESS};
 use super::lab::{children, compiled, machine_has, record, story, turn};
 
 #[test]
@@ -21,6 +22,43 @@ fn ten_thousand_descriptors_are_kept_apart() {
     assert_eq!(many.len(), 10_000);
     assert!(many.iter().all(|(_, r)| (r.ios_in, r.bytes_in, r.ios_out, r.bytes_out) == (1, 16, 1, 16)));
     assert_eq!(many.iter().filter(|(_, r)| r.flags.has(RequestFlags::AT_EXIT)).count(), 5_000);
+}
+
+#[test]
+fn of_a_long_run_not_all_are_timed_but_all_counted_and_what_is_slow_is_found() {
+    let _turn = turn();
+    if !machine_has(&["cc"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let data = tmp.path().join("data");
+    fs::create_dir_all(data.join("fuse")).unwrap();
+    let Some(_mounted) = impatient::mounted(&data.join("fuse")) else { return };
+    let program = compiled(tmp.path(), "run");
+    let (requests, lost) = record(&children(), Command::new(&program).arg(&data), &data);
+    assert!(lost.is_empty(), "{lost:?}");
+    let of = |path: &str| -> &Request { &requests.iter().find(|(p, _)| p == path).unwrap().1 };
+
+    let hot = of("hot");
+    assert_eq!((hot.ios_in, hot.bytes_in), (20_040, 20_000 * 4096 + 20 * 100_050), "{hot:?}");
+    assert_eq!((hot.ios_out, hot.empty_reads, hot.failed), (1, 20, 20), "{hot:?}");
+    let shared = of("shared");
+    assert_eq!((shared.ios_in, shared.bytes_in), (80_000, 80_000 * 4096), "{shared:?}");
+
+    // The slow one amid the fast ones is one of few that were not taken for the others' like.
+    let lazy = of("fuse/lazy");
+    let slowest = lazy.slowest.unwrap();
+    assert_eq!((lazy.ios_in, lazy.bytes_in), (40_000, 40_000 * 4096));
+    assert!(lazy.slept_ios >= 2 && slowest.how.has(How::SLEPT), "{lazy:?}");
+    // It sleeps for almost as long as its data are waited for; reading the first of them took as long.
+    let laziness = LAZINESS.as_nanos() as i64;
+    assert!(slowest.duration_ns > laziness * 9 / 10 && lazy.active_ns > laziness * 18 / 10, "{lazy:?}");
+    for r in [hot, lazy] {
+        // A machine so slow that its calls are long beside reading the clock has all of them timed.
+        let (us, total_us) = (r.active_ns / 1000, r.total_ns().unwrap() / 1000);
+        eprintln!("{us} of {total_us} us in calls, estimated: {}", r.flags.has(RequestFlags::ESTIMATED));
+        assert!(us * 10 <= total_us * 12, "one thread cannot be in calls for longer than there was: {r:?}");
+    }
 }
 
 #[test]

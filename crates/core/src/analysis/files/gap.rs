@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::model::{Io, Op, Origin, Request, RequestClass};
+use crate::model::{Io, Op, Origin, Request, RequestClass, RequestFlags};
 
 /// Block I/Os of a process, by their start, to be joined with its requests.
 #[derive(Debug, Default)]
@@ -56,15 +56,17 @@ impl BlockIos {
     }
 
     /// Nanoseconds of block I/O (start to done, clipped to the request) that the request's process submitted between
-    /// its opening and its last data I/O, for its file where the kernel told the file; and bytes. `None` unless the
-    /// request did synchronous data I/O of a known start. After [`BlockIos::order`].
+    /// its opening and its last data I/O, for its file where the kernel told the file; and bytes. Through io_uring they
+    /// may overlap. `None` without a known start. After [`BlockIos::order`].
     pub fn within(&self, r: &Request) -> Option<(i64, i64)> {
         let total = r.total_ns().filter(|_| r.sync.is_none())?;
         let (from, to) = (r.start_ns, r.start_ns + total);
-        if r.device_ios == 0 {
+        // Block I/O of io_uring is submitted in no call of the request.
+        let ring = r.flags.has(RequestFlags::IO_URING);
+        if r.device_ios == 0 && !ring {
             return Some((0, 0));
         }
-        let spans = self.by_process.get(&r.tgid?)?;
+        let Some(spans) = self.by_process.get(&r.tgid?) else { return ring.then_some((0, 0)) };
         let first = spans.partition_point(|io| io.start_ns < from);
         let mine = spans[first..].iter().take_while(|io| io.start_ns < to);
         let mine = mine.filter(|io| io.ino.is_none() || r.ino.is_none() || io.ino == r.ino);
@@ -126,7 +128,7 @@ impl Gap {
 /// Synchronous reads of a request and those that found their data in memory: neither submitted block I/O nor slept.
 /// `None` for requests that wrote, too, or went through io_uring, where the counts do not tell which is which.
 pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
-    let told = r.class() == RequestClass::In && !r.flags.has(crate::model::RequestFlags::IO_URING);
+    let told = r.class() == RequestClass::In && !r.flags.has(RequestFlags::IO_URING);
     // A read that submitted block I/O has slept as well, unless it was direct and polled: the larger count is the union
     // but for reads that submitted without waiting.
     told.then(|| (r.ios_in, (r.ios_in - r.device_ios.max(r.slept_ios)).max(0)))
@@ -135,7 +137,7 @@ pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{DevId, RequestFlags};
+    use crate::model::DevId;
 
     fn block(start_ns: i64, done_ns: i64, tgid: i32, ino: Option<i64>, origin: Origin) -> Io {
         let io = Io::new(done_ns, DevId::new(8, 0), Op::READ, 4096, Some(0), done_ns - start_ns);
@@ -167,6 +169,9 @@ mod tests {
         assert_eq!((gap.cache_hit_percent.map(f64::round), gap.device_bytes), (Some(33.0), 8192));
         r.device_ios = 0;
         assert_eq!(b.within(&r), Some((0, 0)));
+        r.flags = RequestFlags::IO_URING;
+        assert_eq!(b.within(&r), Some((100 + 240, 8192)), "no call submits it");
+        assert_eq!(b.within(&Request { tgid: Some(3), ..r.clone() }), Some((0, 0)));
         r.flags = RequestFlags::UNKNOWN_START;
         assert_eq!(b.within(&r), None);
     }

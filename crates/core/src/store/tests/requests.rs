@@ -1,7 +1,7 @@
 //! File-level requests are kept like everything else.
 
 use super::support::{meta, small_segments};
-use crate::model::{LossReason, Observation, RecorderCost, Request};
+use crate::model::{LossReason, Mark, Observation, RecorderCost, Request, RequestFlags};
 use crate::store::{Recording, RecordingWriter};
 
 fn request(i: i64) -> Request {
@@ -32,6 +32,45 @@ fn requests_come_back_in_order_from_parquet_and_from_the_log() {
         let some: Vec<Request> = r.requests(10_500..20_500).flat_map(|b| b.expect("reads")).collect();
         assert_eq!(some, (10..20).map(request).collect::<Vec<_>>());
     }
+}
+
+/// One that is still open, as it was at `at_ns`.
+fn open(start_ns: i64, at_ns: i64, ios_in: i64) -> Request {
+    let flags = RequestFlags::STILL_OPEN;
+    Request { ios_in, flags, tgid: Some(1), fd: Some(3), ..Request::new(start_ns, at_ns) }
+}
+
+#[test]
+fn of_a_killed_recorder_what_was_open_is_told_as_it_was_seen_last() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    let mut w = RecordingWriter::create(&dir, meta(), small_segments(64)).expect("creates");
+    w.set_open_requests(&[open(10, 1_000, 1), open(20, 1_000, 1)]).expect("keeps");
+    w.set_open_requests(&[open(10, 2_000, 5), open(20, 2_000, 6), open(30, 2_000, 7)]).expect("keeps");
+    // One of them ends, and three are open at last: one was opened after the look.
+    let ended = Request { flags: RequestFlags::default(), ..open(20, 2_500, 8) };
+    w.push(&Observation::Request(Box::new(ended.clone()))).expect("pushes");
+    w.push(&Observation::Mark(Mark { at_ns: 2_600, kind: Mark::OPEN_REQUESTS.to_owned(), text: "3".to_owned() }))
+        .expect("pushes");
+    w.tick(3_000).expect("ticks");
+
+    let killed = Recording::open(&dir).expect("opens");
+    let all: Vec<Request> = killed.requests(0..i64::MAX).flat_map(|b| b.expect("reads")).collect();
+    assert_eq!(all, [open(10, 2_000, 5), open(30, 2_000, 7), ended.clone()]);
+    let lost: Vec<_> = killed.lost(0..i64::MAX).iter().map(|l| (l.reason, l.ios)).collect();
+    assert_eq!(lost, [(LossReason::RequestUnwritten, Some(1))]);
+
+    // Damage costs what the file held, and that counts as lost; an end leaves nothing of it.
+    let file = dir.join("wal/requests-open.wal");
+    let mut bytes = std::fs::read(&file).expect("the look");
+    *bytes.last_mut().expect("bytes") ^= 1;
+    std::fs::write(&file, bytes).expect("damages");
+    let damaged = Recording::open(&dir).expect("opens");
+    assert_eq!((damaged.requests_stored(), damaged.lost(0..i64::MAX)[0].ios), (1, Some(3)));
+    w.finish(4_000, RecorderCost::default()).expect("finishes");
+    let finished = Recording::open(&dir).expect("opens");
+    assert_eq!((finished.requests_stored(), finished.lost(0..i64::MAX).len()), (1, 0));
+    assert!(!dir.join("wal").exists());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use iolens_core::model::{DevId, DeviceKind, Source};
+use iolens_core::model::{DevId, DeviceKind, Request, Source};
 use iolens_observe::counters::{Pace, Root, Sampler, monotonic_ns};
 use iolens_observe::topology::Topology;
 use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions};
@@ -145,6 +145,17 @@ impl Feed {
     /// File-level requests that are open, and so not taken yet.
     pub fn open_requests(&self) -> u64 {
         self.open_requests
+    }
+
+    /// What is known by now of those requests.
+    ///
+    /// # Errors
+    /// The kernel's table cannot be read any more.
+    pub fn look_at_open_requests(&mut self) -> Result<Vec<Request>> {
+        match &mut self.files {
+            Some(files) => files.open_requests().context("open file-level requests cannot be read"),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Takes whatever there is by now.

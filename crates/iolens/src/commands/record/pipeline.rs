@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
-use iolens_core::model::{Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost};
+use iolens_core::model::{Class, DevId, Device, Io, LossReason, Lost, Observation, RecorderCost, Request};
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterStatus};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::prefer_this_thread;
@@ -27,6 +27,7 @@ enum Message {
     Ios(Vec<Io>),
     Others(Vec<Observation>),
     Devices(Vec<Device>),
+    OpenRequests(Vec<Request>),
     Finish { end_ns: i64, cost: RecorderCost },
 }
 
@@ -111,6 +112,14 @@ impl Pipeline {
             return Ok(());
         }
         self.sender.send(Message::Others(others)).map_err(|_| WriterEnded)
+    }
+
+    /// Tells the writer what is known by now of the requests that are open.
+    ///
+    /// # Errors
+    /// The writer thread has ended.
+    pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
+        self.sender.send(Message::OpenRequests(open)).map_err(|_| WriterEnded)
     }
 
     /// Tells the writer what devices there are now.
@@ -215,6 +224,7 @@ impl WriterThread {
                 }
                 Ok(Message::Others(others)) => self.push(&others)?,
                 Ok(Message::Devices(devices)) => self.writer.set_devices(devices)?,
+                Ok(Message::OpenRequests(open)) => self.writer.set_open_requests(&open)?,
                 Ok(Message::Finish { end_ns, cost }) => {
                     let names = self.seeker.finish(end_ns);
                     self.push(&names)?;

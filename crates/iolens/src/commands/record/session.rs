@@ -18,6 +18,8 @@ use crate::present::record_text::RecordSummary;
 
 /// Clocks, devices and (beside events) counters are looked at this often.
 const HOUSEKEEPING_NS: i64 = 1_000_000_000;
+/// How often what is known of open requests is kept for the case that this process is killed. Each look takes some 5 ms.
+const LOOK_AT_OPEN_NS: i64 = 5_000_000_000;
 /// An idle ring is looked at this seldom; see [`idle_wait_ns`].
 const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
 
@@ -95,6 +97,8 @@ pub struct Session {
     next_housekeeping_ns: i64,
     /// Open file-level requests as last told.
     told_open: u64,
+    kept_open: Vec<Request>,
+    looked_at_open_ns: i64,
     progress: Progress,
     cost_before: RecorderCost,
 }
@@ -137,6 +141,8 @@ impl Session {
             start_ns,
             next_housekeeping_ns: 0,
             told_open: 0,
+            kept_open: Vec::new(),
+            looked_at_open_ns: 0,
             progress: Progress::default(),
             cost_before,
         };
@@ -245,15 +251,36 @@ impl Session {
         self.send(marks.into_iter().map(Observation::Mark).collect());
         let open = self.feed.open_requests();
         if open != self.told_open {
-            // If this recorder is killed they are lost, and this says how many.
+            // If this recorder is killed, those are lost of which nothing is kept, and this says how many there were.
             self.told_open = open;
             self.mark(Mark::OPEN_REQUESTS, &open.to_string());
+        }
+        if now_ns - self.looked_at_open_ns >= LOOK_AT_OPEN_NS {
+            self.looked_at_open_ns = now_ns;
+            self.keep_open_requests(open)?;
         }
         let mut taken = Taken::default();
         self.feed.sample_counters_beside_events(&mut taken);
         self.deliver(taken);
         if self.topology.refresh_if_changed().unwrap_or(false) {
             self.devices_changed(now_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Hands the writer what is known of open requests, if anything has happened to them: an idle machine's disk shall
+    /// not be woken.
+    fn keep_open_requests(&mut self, open: u64) -> Result<()> {
+        if open == 0 && self.kept_open.is_empty() {
+            return Ok(());
+        }
+        let now = self.feed.look_at_open_requests()?;
+        let done = |r: &Request| (r.tgid, r.fd, r.ino, r.ios(), r.bytes_in, r.bytes_out, r.empty_reads, r.failed);
+        if !now.iter().map(done).eq(self.kept_open.iter().map(done)) {
+            if self.pipeline.send_open_requests(now.clone()) == Err(WriterEnded) {
+                self.feed.set_writer_gone();
+            }
+            self.kept_open = now;
         }
         Ok(())
     }

@@ -44,7 +44,10 @@ pub(super) struct FileRequest {
     pub sync: u8,
     pub pad: [u8; 2],
     pub slowest_bytes: u32,
+    pub untimed: u32,
+    pub sampled: u32,
     pub pad2: u32,
+    pub sampled_ns: u64,
     pub slowest_enter_ns: u64,
     pub slowest_ns: u64,
     pub size: u64,
@@ -61,7 +64,7 @@ pub(super) struct FileRequest {
     pub flags: u32,
     pub exec: [u32; 2],
 }
-const _: () = assert!(size_of::<FileRequest>() == 272);
+const _: () = assert!(size_of::<FileRequest>() == 288);
 
 /// Requests of one set (`FILE_WAYS`).
 pub(super) const FILE_WAYS: usize = 8;
@@ -115,6 +118,9 @@ impl FileRequest {
         if self.open_flags & libc::O_DIRECT as u32 != 0 {
             flags = flags | RequestFlags::DIRECT;
         }
+        if self.untimed > 0 {
+            flags = flags | RequestFlags::ESTIMATED;
+        }
         let ios = self.ios_in + self.ios_out;
         let first = self.first.iter().take(ios as usize).map(|io| io.enter_ns).filter(|at| *at > 0).min();
         let start = match flags.has(RequestFlags::UNKNOWN_START) {
@@ -137,7 +143,7 @@ impl FileRequest {
             open_ns: (sync.is_none() && self.open_enter_ns > 0).then(|| since(self.open_exit_ns, self.open_enter_ns)),
             close_ns: (sync.is_none() && end_seen).then_some(close_ns),
             last_after_ns: (self.last_exit_ns > 0).then(|| since(self.last_exit_ns, start)),
-            active_ns: self.active_ns as i64,
+            active_ns: (self.active_ns + self.untimed_ns()) as i64,
             ios_in: self.ios_in.into(),
             ios_out: self.ios_out.into(),
             bytes_in: self.bytes_in as i64,
@@ -162,6 +168,12 @@ impl FileRequest {
             fs_dev: Some(self.fs_dev as i32),
             path,
         }
+    }
+
+    /// What the data I/Os took, about, that were not timed: each as long as those of their kind that were.
+    fn untimed_ns(&self) -> u64 {
+        let ns = u128::from(self.untimed) * u128::from(self.sampled_ns) / u128::from(self.sampled.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
     }
 
     /// The first data I/Os. Threads that share a descriptor may have taken the same place: then one is missing.
@@ -223,6 +235,18 @@ mod tests {
         let with = |flag: RequestFlags| FileRequest { flags: flag.0 as u32, ..event() }.to_request(0, None).close_ns;
         assert_eq!(with(RequestFlags::AT_EXIT), Some(0));
         assert_eq!((with(RequestFlags::STILL_OPEN), with(RequestFlags::END_UNSEEN)), (None, None));
+    }
+
+    #[test]
+    fn what_was_not_timed_took_as_long_as_what_was() {
+        let e = FileRequest { untimed: 90, sampled: 10, sampled_ns: 2_500, active_ns: 40_000, ..event() };
+        let r = e.to_request(0, None);
+        assert_eq!(r.active_ns, 40_000 + 22_500);
+        assert!(
+            r.flags.has(RequestFlags::ESTIMATED) && !event().to_request(0, None).flags.has(RequestFlags::ESTIMATED)
+        );
+        // Nothing is known of how long they took: nothing is added.
+        assert_eq!(FileRequest { untimed: 9, ..event() }.to_request(0, None).active_ns, 40);
     }
 
     #[test]

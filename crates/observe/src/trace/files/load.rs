@@ -18,12 +18,13 @@ const fn probe(program: &'static str, tracepoint: &'static str) -> Probe {
 }
 
 /// What cannot be done without, in attach order: who follows processes and closes comes before who opens.
-const NEEDED: [Probe; 7] = [
+const NEEDED: [Probe; 8] = [
     probe("process_fork", "sched_process_fork"),
     probe("process_exec", "sched_process_exec"),
     probe("process_exit", "sched_process_exit"),
     probe("rename", "task_rename"),
     probe("bio_submitted", "block_bio_queue"),
+    probe("switched", "sched_switch"),
     probe("leave", "sys_exit"),
     probe("enter", "sys_enter"),
 ];

@@ -5,15 +5,18 @@ use libc::c_long;
 /// Size of the kernel half's table.
 pub(super) const TABLE: usize = 512;
 
+/// `K_SIZED`: argument 2 is how much to move at most.
+const SIZED: u8 = 0x80;
+
 /// Architecture-independent ones.
 const KINDS: &[(c_long, u8)] = &[
-    (libc::SYS_read, 1),
-    (libc::SYS_pread64, 1),
+    (libc::SYS_read, SIZED | 1),
+    (libc::SYS_pread64, SIZED | 1),
     (libc::SYS_readv, 1),
     (libc::SYS_preadv, 1),
     (libc::SYS_preadv2, 1),
-    (libc::SYS_write, 2),
-    (libc::SYS_pwrite64, 2),
+    (libc::SYS_write, SIZED | 2),
+    (libc::SYS_pwrite64, SIZED | 2),
     (libc::SYS_writev, 2),
     (libc::SYS_pwritev, 2),
     (libc::SYS_pwritev2, 2),
@@ -63,7 +66,8 @@ mod tests {
     fn every_call_has_its_place_and_others_have_none() {
         let table = kinds();
         assert_eq!(table.iter().filter(|k| **k != 0).count(), KINDS.len() + OLD.len());
-        assert_eq!(table[libc::SYS_pread64 as usize], 1);
+        assert_eq!(table[libc::SYS_pread64 as usize], 0x81);
+        assert_eq!(table[libc::SYS_preadv as usize], 1, "argument 2 is a number of buffers");
         assert_eq!(table[libc::SYS_getpid as usize], 0);
     }
 }

@@ -248,9 +248,18 @@ impl FilesTracer {
     }
 
     fn take_open(&mut self, end: u64) -> Result<(), TraceError> {
+        for open in self.still_open(end)? {
+            self.buffer.push(open);
+        }
+        Ok(())
+    }
+
+    /// What the table holds, as if all of it ended at `end`.
+    fn still_open(&self, end: u64) -> Result<Vec<FileRequest>, TraceError> {
         let map = self.bpf.map("requests").ok_or_else(|| missing_map("requests"))?;
         let sets: Array<&MapData, FileSet> = Array::try_from(map).map_err(|e| refused("open its map requests", &e))?;
         let mut left = self.before.tracked;
+        let mut all = Vec::new();
         for set in sets.iter() {
             if left == 0 {
                 break;
@@ -260,11 +269,24 @@ impl FilesTracer {
                 open.key = 1;
                 open.flags |= RequestFlags::STILL_OPEN.0 as u32;
                 open.close_exit_ns = end;
-                self.buffer.push(open);
+                all.push(open);
                 left = left.saturating_sub(1);
             }
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// What is known by now of the requests that are open, flagged as such and ended now. The kernel goes on adding while
+    /// this looks, so that an I/O may be in one of a request's sums and not in another. Looks at the whole table: some 5 ms.
+    ///
+    /// # Errors
+    /// If the table cannot be read any more.
+    pub fn open_requests(&mut self) -> Result<Vec<Request>, TraceError> {
+        let open = self.still_open(now_ns())?;
+        let (start, names) = (self.start_monotonic_ns, &mut self.names);
+        let request =
+            |event: FileRequest| event.to_request(start, names.path(event.ino, event.generation, event.fs_dev));
+        Ok(open.into_iter().map(request).collect())
     }
 
     /// What the probes cost so far; `None` unless the tracer was started with [`FilesOptions::measure_cost`].

@@ -1,0 +1,81 @@
+//! What is known of requests that have not ended yet: `wal/requests-open.wal`, a log of one look at them, which the next
+//! look replaces. It counts only in a recording that never came to its end: each request that ended after the look has
+//! its own row, those that did not are told as they were then.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::block::Block;
+use super::error::StoreError;
+use super::frame::{FrameEncoder, MAX_FRAME_ROWS};
+use super::merge::TableReader;
+use super::schema::Table;
+use super::wal::{self, FRAME_HEADER, Frame};
+use crate::model::{Request, RequestFlags};
+
+fn path_in(wal_dir: &Path) -> PathBuf {
+    wal_dir.join("requests-open.wal")
+}
+
+/// The file's bytes.
+pub(crate) fn encode(open: &[Request], encoder: &mut FrameEncoder) -> Vec<u8> {
+    let mut bytes = wal::file_header(Table::Requests, 0).to_vec();
+    let mut frame = Vec::new();
+    for rows in open.chunks(MAX_FRAME_ROWS) {
+        wal::encode_frame(rows, encoder, &mut frame);
+        bytes.extend_from_slice(&frame);
+    }
+    bytes
+}
+
+/// Puts it in place of the last one. Not synced: it is for a recorder that is killed, and what a power loss leaves of it
+/// has a checksum.
+pub(crate) fn replace(wal_dir: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = path_in(wal_dir);
+    let new = path.with_extension("tmp");
+    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, &path));
+    written.inspect_err(|_| drop(fs::remove_file(&new)))
+}
+
+/// Takes it away.
+pub(crate) fn remove(wal_dir: &Path) {
+    let _ = fs::remove_file(path_in(wal_dir));
+}
+
+/// What tells a request from others: its opening; of one whose opening was not seen its file and descriptor.
+type Identity = (Option<i64>, Option<i32>, Option<i32>, Option<i64>, Option<i32>);
+
+fn identity(r: &Request) -> Identity {
+    let start_ns = (!r.flags.has(RequestFlags::UNKNOWN_START)).then_some(r.start_ns);
+    (start_ns, r.tgid, r.fd, r.ino, r.fs_dev)
+}
+
+/// The requests of the last look that have not ended since, as a block of `table`'s kind. `None` without any; a damaged
+/// file is none.
+pub(crate) fn read(wal_dir: &Path, ended: &[Block]) -> Result<Option<Block>, StoreError> {
+    let path = path_in(wal_dir);
+    let bytes = match fs::read(&path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(|e| StoreError::io(&path, "read", e))?,
+    };
+    let Ok(contents) = wal::scan(&bytes) else { return Ok(None) };
+    let Some(seen) = Block::of_log(contents.frames, path.clone()) else { return Ok(None) };
+    let later = rows(ended, seen.min)?;
+    let later: HashSet<Identity> = later.iter().filter(|r| r.sync.is_none()).map(identity).collect();
+    let mut open = rows(&[seen], i64::MIN)?;
+    open.retain(|r| !later.contains(&identity(r)));
+    let (mut encoder, mut bytes) = (FrameEncoder::default(), Vec::new());
+    let frame = |rows: &[Request]| {
+        let (min, max) = wal::encode_frame(rows, &mut encoder, &mut bytes);
+        Frame { rows: rows.len() as u32, min, max, payload: bytes[FRAME_HEADER..].to_vec() }
+    };
+    Ok(Block::of_log(open.chunks(MAX_FRAME_ROWS).map(frame).collect(), path))
+}
+
+fn rows(blocks: &[Block], from_ns: i64) -> Result<Vec<Request>, StoreError> {
+    let batches: Result<Vec<Vec<Request>>, StoreError> =
+        TableReader::new(blocks, from_ns..i64::MAX, u64::MAX).collect();
+    Ok(batches?.into_iter().flatten().collect())
+}
