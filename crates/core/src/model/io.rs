@@ -198,7 +198,7 @@ impl Io {
     pub const FLAG_RAHEAD: i32 = 1 << 11;
 
     /// An I/O of which only the required parts are known.
-    pub fn new(done_ns: i64, dev: DevId, op: Op, bytes: i64, queue_ns: Option<i64>, device_ns: i64) -> Io {
+    pub const fn new(done_ns: i64, dev: DevId, op: Op, bytes: i64, queue_ns: Option<i64>, device_ns: i64) -> Io {
         Io {
             done_ns,
             dev,

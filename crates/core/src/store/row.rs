@@ -91,24 +91,7 @@ impl Row for Io {
 const ROWS_AT_ONCE: usize = 64;
 
 /// Nothing is known.
-const BLANK: Io = Io {
-    done_ns: 0,
-    dev: DevId(0),
-    op: Op(0),
-    bytes: 0,
-    queue_ns: None,
-    device_ns: 0,
-    sector: None,
-    flags: None,
-    error: None,
-    merges: None,
-    tgid: None,
-    comm: None,
-    cgroup: None,
-    ino: None,
-    fs_dev: None,
-    origin: Origin::Unknown,
-};
+const BLANK: Io = Io::new(0, DevId(0), Op(0), 0, None, 0);
 
 /// Decoded columns of the `io` table.
 struct IoValues<'a> {

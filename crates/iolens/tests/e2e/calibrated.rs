@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use iolens_core::model::{Class, Io};
@@ -104,14 +105,19 @@ fn between(what: &str, disk: f64, got: f64, caller: f64) {
 
 /// Runs `round` until it is satisfied, at most [`ROUNDS`] times.
 fn rounds(round: impl Fn() -> Result<(), String>) {
+    judge(round).unwrap();
+}
+
+/// The same; what it had to complain of if it never was.
+fn judge(round: impl Fn() -> Result<(), String>) -> Result<(), String> {
     let mut complaints = Vec::new();
     for _ in 0..ROUNDS {
         match round() {
-            Ok(()) => return,
+            Ok(()) => return Ok(()),
             Err(e) => complaints.push(e),
         }
     }
-    panic!("in no round close enough:\n{}", complaints.join("\n"));
+    Err(format!("in no round close enough:\n{}", complaints.join("\n")))
 }
 
 /// Every kernel hides some completions from BPF at times; a round with one has no whole truth.
@@ -242,6 +248,8 @@ fn an_on_off_pattern_of_a_programmed_disk() {
 #[test]
 fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
     const REST_NS: f64 = 100e3;
+    /// Share of the processors' time.
+    const BUSY: f64 = 0.3;
     fn programme(n: usize) -> Duration {
         Duration::from_millis([12, 20, 12, 12, 30, 12, 12, 20, 12, 50][n % 10])
     }
@@ -250,8 +258,10 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
         return;
     }
     let (Some(()), Some(disk)) = (ebpf(), CalibratedDisk::new(64, 1, programme)) else { return };
-    rounds(|| {
+    let disturbed = AtomicBool::new(false);
+    let judged = judge(|| {
         let logs = tempfile::tempdir().unwrap();
+        let (idle_before, all_before) = processor_time();
         let m = measure(&disk, |device| {
             let prefix = logs.path().join("fio");
             let out = Command::new("fio")
@@ -272,9 +282,26 @@ fn percentiles_agree_with_fios_completion_latency_within_one_percent() {
             let (ours, theirs) = (1e3 * number(&m.device["read"][key]), quantile(&mut theirs, q));
             assert!(theirs >= ours * 0.99, "{key}: fio waited {theirs} ns for what took {ours} ns");
             if theirs > ours * 1.01 + REST_NS {
-                return Err(format!("{key}: {ours} ns, fio says {theirs}"));
+                // A request at a time of 12 ms and more leaves the processors idle, but for what others do on them.
+                let (idle, all) = processor_time();
+                let busy = 1.0 - (idle - idle_before) as f64 / (all - all_before) as f64;
+                disturbed.fetch_or(busy > BUSY, Ordering::Relaxed);
+                let busy_percent = 100.0 * busy;
+                return Err(format!("{key}: {ours} ns, fio says {theirs}; processors {busy_percent:.0} % busy"));
             }
         }
         Ok(())
     });
+    match judged {
+        Err(e) if disturbed.into_inner() => eprintln!("SKIP: others use this machine, and fio is woken late:\n{e}"),
+        judged => judged.unwrap(),
+    }
+}
+
+/// Processor time of all processors until now, in ticks: idle, and all (`/proc/stat`).
+fn processor_time() -> (u64, u64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap();
+    let ticks: Vec<u64> = stat.lines().next().unwrap().split_whitespace().skip(1).map(|t| t.parse().unwrap()).collect();
+    // The last two, guests, are part of the first two.
+    (ticks[3] + ticks[4], ticks[..8].iter().sum())
 }

@@ -28,8 +28,8 @@ fn fio(arguments: &[&str]) -> Option<std::process::Child> {
     started.ok()
 }
 
-/// The journal commits five seconds after the first change; at least five periods make a verdict. The issue's own 90 s
-/// with `IOLENS_FULL=1`.
+/// The journal commits five seconds after the first change; at least five periods make a verdict. 90 s with
+/// `IOLENS_FULL=1`.
 #[test]
 fn a_file_appended_to_makes_the_journal_breathe() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };

@@ -58,6 +58,15 @@ fn collect_leaves(node: &serde_json::Value, out: &mut Vec<String>) {
     out.dedup();
 }
 
+/// With one request at a time the disk is busy for their number times their latency, as the counters give it. How much of
+/// the time that is depends on who else wants the processors.
+fn assert_busy_as_one_at_a_time(disk: &serde_json::Value) {
+    let number = |key: &str| disk[key].as_f64().unwrap();
+    let expected = (number("r_per_s") * number("await_ms") / 10.0).min(100.0);
+    let noise = 4.0 * disk["sigma_percent"].as_f64().unwrap_or(0.0) + 10.0;
+    assert!(expected > 5.0 && (number("busy_percent") - expected).abs() < noise, "{expected} % expected: {disk}");
+}
+
 #[test]
 fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
     let Some(device) = LoopDevice::new(16) else { return };
@@ -76,13 +85,13 @@ fn a_disk_that_is_read_without_a_pause_is_busy_and_its_sharers_are_named() {
         stop.store(true, Ordering::Relaxed);
         let disk = &by_counters["paths"][0]["disks"][0];
         assert_eq!(disk["name"], device.name());
-        assert!(disk["busy_percent"].as_f64().unwrap() > 20.0, "{disk}");
+        assert_busy_as_one_at_a_time(disk);
         assert!(disk["r_per_s"].as_f64().unwrap() > 100.0, "{disk}");
         assert_eq!(by_counters["shared_disks"][0]["paths"].as_array().unwrap().len(), 2);
         if let Some(doc) = by_events {
             let disk = &doc["paths"][0]["disks"][0];
             assert_eq!(doc["source"], "ebpf", "{doc}");
-            assert!(disk["busy_percent"].as_f64().unwrap() > 10.0, "{disk}");
+            assert_busy_as_one_at_a_time(disk);
         }
     });
 }
@@ -95,7 +104,8 @@ fn a_watched_stream_is_whole_lines_of_json_even_when_interrupted() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    // Not SIGINT, which is ignored in what a shell has started in the background.
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     for line in std::iter::once(first).chain(lines.map(Result::unwrap)) {
         let doc: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert!(doc["interval_s"].as_f64().unwrap() > 0.0);
