@@ -3,14 +3,14 @@
 # CPU time does not depend on what else runs, wall-clock time does; the report has four threads, blkparse and btt one each,
 # one after the other, as btt reads what blkparse has written.
 #
-#   bench/report.sh [IOLENS]      (default: target/release/iolens; MILLIONS="1 10 50", TRACED=500000 I/Os for btt)
+#   bench/report.sh [IOLENS]      (default: target/release/iolens; MILLIONS="1 10 50", TRACED=2000000 I/Os for btt)
 #
 # Wanted: 10 million in under 4 s and 512 MiB on 2 cores; growth linear; at least 10 times less per I/O than blkparse and btt.
 set -eu
 cd "$(dirname "$0")/.."
 iolens=$(realpath "${1:-target/release/iolens}")
 millions=${MILLIONS:-1 10 50}
-traced=${TRACED:-500000}
+traced=${TRACED:-2000000}
 cargo build --release --quiet -p iolens-core --example store_cost
 maker=${CARGO_TARGET_DIR:-target}/release/examples/store_cost
 work=$(mktemp -d)
