@@ -125,7 +125,6 @@ static void opening(void)
 	char c;
 
 	handle(SA_RESTART);
-	signal(SIGIO, SIG_IGN);
 	pipe(ready);
 	close(open(path("leased"), O_WRONLY | O_CREAT, 0600));
 	if (!fork()) {
@@ -159,11 +158,23 @@ static void unwilling(void)
 	close(fd);
 }
 
+/* Under ptrace a signal ends a call even where it is ignored: a child's end or a broken lease must not come in between. */
+static void no_other_signals(void)
+{
+	sigset_t others;
+
+	sigemptyset(&others);
+	sigaddset(&others, SIGCHLD);
+	sigaddset(&others, SIGIO);
+	sigprocmask(SIG_BLOCK, &others, 0);
+}
+
 int main(int argc, char **argv)
 {
 	char c;
 
 	dir = argv[1];
+	no_other_signals();
 	pipe(handled);
 	by_the_file_system();
 	for (int i = 0; i < signals; i++)
