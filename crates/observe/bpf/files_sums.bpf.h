@@ -14,19 +14,25 @@
 			*(to) += (n);                  \
 	} while (0)
 
-/* Sums up one data I/O. */
-static __always_inline void account(struct file_request *r, u64 enter, u64 now, u64 bytes, u32 how, int shared)
+/* Counts one data I/O by its direction. */
+static __always_inline void count(struct file_request *r, int writes, u64 bytes, int shared)
 {
-	u32 n = r->ios_in + r->ios_out;
-	u64 duration = now - enter;
-
-	if (how & HOW_WRITE) {
+	if (writes) {
 		ADD(shared, &r->ios_out, 1);
 		ADD(shared, &r->bytes_out, bytes);
 	} else {
 		ADD(shared, &r->ios_in, 1);
 		ADD(shared, &r->bytes_in, bytes);
 	}
+}
+
+/* Sums up one data I/O. */
+static __always_inline void account(struct file_request *r, u64 enter, u64 now, u64 bytes, u32 how, int shared)
+{
+	u32 n = r->ios_in + r->ios_out;
+	u64 duration = now - enter;
+
+	count(r, how & HOW_WRITE, bytes, shared);
 	ADD(shared, &r->active_ns, duration);
 	r->last_exit_ns = now;
 	if (unlikely(how & HOW_DEVICE))
@@ -52,13 +58,7 @@ static __always_inline void account(struct file_request *r, u64 enter, u64 now, 
 /* Sums up one data I/O that was not timed, since it was like those around it. */
 static __always_inline void account_untimed(struct file_request *r, u64 bytes, u32 kind, int shared)
 {
-	if (kind == K_WRITE) {
-		ADD(shared, &r->ios_out, 1);
-		ADD(shared, &r->bytes_out, bytes);
-	} else {
-		ADD(shared, &r->ios_in, 1);
-		ADD(shared, &r->bytes_in, bytes);
-	}
+	count(r, kind == K_WRITE, bytes, shared);
 	ADD(shared, &r->untimed, 1);
 }
 

@@ -279,8 +279,9 @@ impl Sample {
         Estimate { plateau, plateau_from: from, plateau_busy: busy / windows.max(1.0), min_us, min_in_flight, bins }
     }
 
-    /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2; where there are fewer than three, of the tenth of stretches with
-    /// least in flight. (Choosing short windows by L would choose the short I/Os: L = X R.)
+    /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2; where there are
+    /// fewer than three, of the tenth of stretches with least in flight. (Choosing short windows by L would choose the
+    /// short I/Os: L = X R.)
     fn unloaded(&self, times: &[f64]) -> (Option<f64>, f64) {
         let all: f64 = self.stretches.iter().map(|s| times[s.block]).sum();
         let light: f64 = self.stretches.iter().take_while(|s| s.in_flight < 0.2).map(|s| times[s.block]).sum();

@@ -27,7 +27,7 @@ use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
 pub struct Report {
     /// By device and class.
     pub devices: DevicesSummary,
-    /// All devices together (A4), without those of [`ReportPlan::layers`].
+    /// All devices together (A4), without those of [`ReportBuilder::leaving_out`].
     pub set: SetSummary,
     /// Concurrency of all devices together by slots (A3, A4); `None` where one device did all I/O: see its own.
     pub set_slots: Option<SlotSummary>,
@@ -56,9 +56,6 @@ pub struct ReportPlan {
     pub links: Vec<Link>,
     /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
     pub has_ios: bool,
-    /// Devices above others that are recorded too: the set of all devices leaves them out, or an I/O through a stack would
-    /// be in flight on each layer.
-    pub layers: BTreeSet<DevId>,
 }
 
 /// Accumulates a [`Report`].
@@ -90,7 +87,8 @@ impl ReportBuilder {
         )
     }
 
-    /// The same, with devices that sums leave out; see [`ReportPlan::layers`]. Before the first I/O.
+    /// The same, for devices of which some lie above others that are recorded too: the set of all devices leaves these
+    /// `layers` out, or an I/O through a stack would be in flight on each of them. Before the first I/O.
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
         self.starts = Starts::new(self.window, self.plan.kernel, layers);
@@ -110,7 +108,7 @@ impl ReportBuilder {
         ReportBuilder {
             window,
             completions: Completions::new(window),
-            starts: Starts::new(window, plan.kernel, plan.layers.clone()),
+            starts: Starts::new(window, plan.kernel, BTreeSet::new()),
             issues: Issues::new(window),
             plan,
             losses: Losses::default(),

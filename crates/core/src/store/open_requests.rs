@@ -39,7 +39,7 @@ pub(crate) fn replace(wal_dir: &Path, bytes: &[u8]) -> io::Result<()> {
     written.inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
-/// Takes it away.
+/// Takes it away. If it stays nobody looks at it: the recording has come to its end.
 pub(crate) fn remove(wal_dir: &Path) {
     let _ = fs::remove_file(path_in(wal_dir));
 }

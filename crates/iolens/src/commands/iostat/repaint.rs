@@ -36,25 +36,24 @@ pub struct Repaint {
 }
 
 impl Repaint {
-    /// From a report of `rows_of` the list's disks that was just written, and the sample in `slot` that it shows. `None`
-    /// unless the sample came from `scan` alone.
+    /// From a report that was just written; `shown` says of each device that is there, in the list's order, whether it
+    /// has a row in it. `None` unless the sample came from `scan` alone.
     pub fn of(
         text: Vec<u8>,
         places: Places,
         list: &DeviceList,
         scan: &KernelScan,
-        mut shown: impl FnMut(usize) -> bool,
+        shown: impl Iterator<Item = bool>,
     ) -> Option<Repaint> {
         let (reader, order) = scan.disks()?;
         let entries = list.entries();
         let mut disks: Vec<Option<Disk>> = vec![None; reader.rows().len()];
         let (mut row, mut known) = (0, 0);
-        for (at, entry) in entries.iter().enumerate().filter(|(_, e)| e.exists) {
+        for ((at, entry), visible) in entries.iter().enumerate().filter(|(_, e)| e.exists).zip(shown) {
             let found = order.iter().find(|r| reader.rows()[**r].name == entry.name);
             if entry.kind != Kind::Disk {
                 return None;
             }
-            let visible = shown(at);
             let moved = entry.slots[0] != entry.slots[1];
             disks[*found?] = Some(Disk { entry: at, row: visible.then_some(row), moved });
             row += usize::from(visible);

@@ -334,11 +334,8 @@ impl Run {
 
     /// Keeps the report that was just written, for the next to be painted over it.
     fn keep(&mut self, places: plain::Places, slot: usize) {
-        let visible: Vec<bool> = in_order(&self.list).map(|placed| shown(&placed, slot, self.filter)).collect();
-        let mut nth = visible.into_iter();
-        self.repaint = Repaint::of(self.out.clone(), places, &self.list, &self.reader.kernel_scan, |_| {
-            nth.next().unwrap_or(false)
-        });
+        let shown = in_order(&self.list).map(|placed| shown(&placed, slot, self.filter));
+        self.repaint = Repaint::of(self.out.clone(), places, &self.list, &self.reader.kernel_scan, shown);
     }
 
     fn paint(&mut self, slot: usize, itv: f64, cpu: Option<iolens_core::analysis::rates::iostat::CpuPercent>) {
