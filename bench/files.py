@@ -10,13 +10,10 @@ two measurements without it. Needs root and a C compiler.
     bench/files.py [--rounds N] [--only NAME,...] [--iolens PATH]
 """
 import argparse
-import ctypes
 import os
-import platform
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -60,31 +57,6 @@ int main(int argc, char **argv)
 """
 
 
-def hold_empty_programs():
-    """Attaches programs that do nothing to entry and exit of all system calls (bpf(2)), until it is interrupted."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    number = {"x86_64": 321, "aarch64": 280}[platform.machine()]
-    kept = []
-
-    def address(data):
-        kept.append(ctypes.create_string_buffer(data))
-        return ctypes.addressof(kept[-1])
-
-    def bpf(command, attributes):
-        fd = libc.syscall(number, command, ctypes.c_void_p(address(attributes)), len(attributes))
-        if fd < 0:
-            sys.exit(os.strerror(ctypes.get_errno()))
-        return fd
-
-    prog_load, raw_tracepoint_open, raw_tracepoint = 5, 17, 17
-    return_0 = struct.pack("=BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0)
-    program = bpf(prog_load, struct.pack("=IIQQ", raw_tracepoint, 2, address(return_0), address(b"GPL")))
-    for name in (b"sys_enter", b"sys_exit"):
-        bpf(raw_tracepoint_open, struct.pack("=QII", address(name), program, 0))
-    print("ready", flush=True)
-    signal.pause()
-
-
 class Loop:
     """The program: a measurement (ns of CPU time per call, and of time that passed) each time it is asked."""
 
@@ -111,9 +83,9 @@ def contenders(iolens, pid, directory):
     """Command and what tells that it is at work: a path that appears, or a word that it prints."""
     record = [iolens, "record", "-q", "--for", "5m", "-o"]
     rec = f"{directory}/r.iolens"
-    here = os.path.abspath(__file__)
+    empty = os.path.join(os.path.dirname(os.path.abspath(__file__)), "empty_programs.py")
     out = {
-        "empty programs on all system calls": ([sys.executable, here, "--empty-programs"], "ready"),
+        "empty programs on all system calls": ([sys.executable, empty, "sys_enter", "sys_exit"], "ready"),
         "recorded": (record + [rec, "--pid", str(pid)], rec),
         "left out by a filter": (record + [rec, "--pid", str(os.getpid())], rec),
         "without --files": (record + [rec], rec),
@@ -170,13 +142,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", help="names of contenders, comma-separated (default: all)")
-    parser.add_argument("--empty-programs", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--iolens", default=os.path.join(os.path.dirname(__file__), "../target/release/iolens"))
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("recording needs root: run this as root")
-    if options.empty_programs:
-        return hold_empty_programs()
     wanted = options.only and options.only.split(",")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         loop = Loop(directory)
