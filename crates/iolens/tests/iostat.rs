@@ -194,8 +194,28 @@ fn samples_that_cannot_be_read_end_the_run_in_one_line() {
         "0.01         0.00      36000       4000          0\n",
     );
     check(&["-dN", "-o", "JSON"], 4, "Cannot open /dev/mapper", "\t\t\t\"statistics\": [\n\n\t\t\t]\n\t\t}\n\t]\n}}\n");
-    let out = iolens(&[], &["--replay", "/nonexistent"]);
-    assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(1), 1));
+    for own in [&["--replay", "/nonexistent"][..], &["--replay"], &["0.0001"]] {
+        let out = iolens(&[], own);
+        assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(2), 1), "{own:?}");
+    }
+}
+
+#[test]
+fn raw_counters_are_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let raw = dir.path().join("raw");
+    let record = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iolens"));
+        command.args(["record", "--counters-raw"]).arg(&raw).args(words).output().unwrap()
+    };
+    let out = record(&["--for", "30ms", "--raw-step", "20ms"]);
+    let said = text(&out.stdout);
+    assert!(out.status.success() && said.contains(" samples in "), "{said}{}", text(&out.stderr));
+    assert!(raw.join("3").is_dir(), "one at once, one after the step, one at the end");
+    let replayed = iolens(&[], &["--replay", raw.to_str().unwrap(), "-o", "NDJSON", "-c", "1"]);
+    assert_eq!(text(&replayed.stdout).lines().count(), std::fs::read_dir(&raw).unwrap().count());
+    let again = record(&["--for", "1ms"]);
+    assert_eq!((again.status.code(), text(&again.stderr).lines().count()), (Some(2), 1));
 }
 
 #[test]
@@ -487,5 +507,34 @@ fn garbled_samples_never_break_the_program() {
                     .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", text(&out.stdout)));
             }
         }
+    }
+}
+
+#[test]
+fn live_replays_the_same_samples() {
+    let dir = unpack("mixed");
+    let live = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_iolens"));
+        command.args(["live", "--plain", "--replay"]).arg(dir.path()).args(words).output().unwrap()
+    };
+    let out = live(&["--by", "device", "-d", "sda", "--format", "csv"]);
+    assert!(out.status.success() && text(&out.stderr).contains("source: counters"), "{}", text(&out.stderr));
+    let rates: Vec<f64> =
+        text(&out.stdout).lines().skip(1).map(|l| l.split(',').nth(2).unwrap().parse().unwrap()).collect();
+    let same = replay(dir.path(), &["-o", "NDJSON", "-d", "sda", "1"]);
+    let expected: Vec<f64> = text(&same.stdout)
+        .lines()
+        .skip(1)
+        .map(|l| serde_json::from_str::<serde_json::Value>(l).unwrap()["reads_per_s"].as_f64().unwrap())
+        .collect();
+    assert_eq!(rates.len(), expected.len());
+    assert!(rates.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-3), "{rates:?} {expected:?}");
+    for wrong in [&["-d", "nosuch"][..], &["--by", "process"], &["--source", "ebpf"]] {
+        let out = live(wrong);
+        assert_eq!(
+            (out.status.code(), out.stdout.len(), text(&out.stderr).lines().count()),
+            (Some(2), 0, 1),
+            "{wrong:?}"
+        );
     }
 }

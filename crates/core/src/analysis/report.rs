@@ -172,7 +172,8 @@ impl ReportBuilder {
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
             devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
-            devices.ios = devices.devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum();
+            let classes = || devices.devices.iter().flat_map(|d| &d.classes);
+            (devices.ios, devices.bytes) = (classes().map(|c| c.ios).sum(), classes().map(|c| c.bytes).sum());
         }
         let mut found = trouble.finish(devices.ios);
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));

@@ -40,7 +40,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file system refuses.
-    #[error("{path}: cannot {doing}: {why}; choose a place where you may write, or ask for the permission")]
+    #[error("{path}: cannot {doing}: {why}; {}", permission(doing))]
     NoPermission {
         /// The file or directory.
         path: PathBuf,
@@ -83,6 +83,12 @@ pub enum StoreError {
         /// What is wrong, and the way out if there is one.
         what: String,
     },
+    /// The directory that the recording was to be created in is not there.
+    #[error("{path}: cannot create: there is no directory {} to put it in; make that first", path.parent().unwrap_or(path).display())]
+    NoParent {
+        /// The path that was to be created.
+        path: PathBuf,
+    },
     /// Any other failure of the file system.
     #[error("{path}: cannot {doing}: {why}")]
     Io {
@@ -104,6 +110,7 @@ impl StoreError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 StoreError::NoPermission { path, doing, why }
             }
+            io::ErrorKind::NotFound if doing == "create" && lacks_parent(&path) => StoreError::NoParent { path },
             _ => StoreError::Io { path, doing, why },
         }
     }
@@ -115,6 +122,18 @@ impl StoreError {
     /// Whether it says that the disk (or the quota) is full.
     pub fn is_no_space(&self) -> bool {
         matches!(self, StoreError::NoSpace { .. })
+    }
+}
+
+fn lacks_parent(path: &Path) -> bool {
+    path.parent().is_some_and(|p| !p.as_os_str().is_empty() && !p.exists())
+}
+
+fn permission(doing: &str) -> &'static str {
+    if doing == "read" {
+        "read it as a user who may, or ask for the permission"
+    } else {
+        "choose a place where you may write, or ask for the permission"
     }
 }
 

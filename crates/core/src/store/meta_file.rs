@@ -73,14 +73,22 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
     let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
     let crc = stored_crc(text);
     if crc == Some(false) {
+        // The version before the checksum: a later format's may be another one. One flipped bit is damage all the same.
+        if let Some(v) = serde_json::from_slice(text).ok().and_then(|json| newer_version(&json))
+            && !is_one_bit_off(v)
+        {
+            return Err(StoreError::newer(path.parent().unwrap_or(path), v));
+        }
         return Err(damaged(
             "its checksum does not fit (if you edited it, remove the line \"crc32\" and change \"writer\")".to_owned(),
         ));
     }
     let json: serde_json::Value = serde_json::from_slice(text).map_err(|e| damaged(format!("no JSON: {e}")))?;
-    let version = json.get("schema_version").and_then(serde_json::Value::as_u64);
+    let version = version_of(&json);
+    if let Some(v) = newer_version(&json) {
+        return Err(StoreError::newer(path.parent().unwrap_or(path), v));
+    }
     match version {
-        Some(v) if v > u64::from(SCHEMA_VERSION) => return Err(StoreError::newer(path.parent().unwrap_or(path), v)),
         Some(0) | None => return Err(damaged("schema_version is missing; it must be a number from 1".to_owned())),
         Some(_) => {}
     }
@@ -90,6 +98,20 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
         return Err(damaged("its checksum is gone (if you edited it, change \"writer\" too)".to_owned()));
     }
     Ok(meta)
+}
+
+fn version_of(json: &serde_json::Value) -> Option<u64> {
+    json.get("schema_version").and_then(serde_json::Value::as_u64)
+}
+
+/// The version, if it is one that this program cannot read.
+fn newer_version(json: &serde_json::Value) -> Option<u64> {
+    version_of(json).filter(|v| *v > u64::from(SCHEMA_VERSION))
+}
+
+/// Whether a version's digit could have come from this program's by one flipped bit.
+fn is_one_bit_off(version: u64) -> bool {
+    version < 10 && ((u64::from(b'0') + version) ^ (u64::from(b'0') + u64::from(SCHEMA_VERSION))).count_ones() == 1
 }
 
 /// Whether the checksum at the end fits; `None` if there is none.

@@ -327,6 +327,9 @@ pub struct LivePlan {
     /// Where the numbers come from
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
+    /// Show recorded samples of counters (see `iolens record --counters-raw`), a row per sample, without waiting
+    #[arg(long, value_name = "DIR")]
+    pub replay: Option<PathBuf>,
 }
 
 /// What this machine allows, and what to do about what it does not

@@ -7,7 +7,7 @@ mod pattern;
 mod reader;
 mod records;
 mod repaint;
-mod replay;
+pub(super) mod replay;
 mod rows;
 mod run;
 mod scan;
@@ -49,7 +49,7 @@ pub fn run(args: &[OsString]) -> u8 {
     let samples = match &plan.source {
         Source::Replay(dir) => match replay::samples(dir) {
             Ok(samples) => samples,
-            Err(message) => return fail(1, &format!("iolens iostat: {message}")),
+            Err(message) => return fail(2, &format!("iolens iostat: {message}")),
         },
         _ => Vec::new(),
     };
@@ -78,6 +78,7 @@ fn end(plan: &Plan, ending: Ending) -> u8 {
             1
         }
         Ending::Message(message) => fail(1, &message),
+        Ending::Own(message) => fail(2, &format!("iolens iostat: {message}")),
     }
 }
 

@@ -1,12 +1,14 @@
 //! `iolens live --plain`: the zoom's rows while they happen.
 
+mod replay;
+
 use std::io::{StdoutLock, Write as _};
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::Window;
 use iolens_core::analysis::order::Hold;
 use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan};
-use iolens_core::model::{Device, Named, Observation, Source};
+use iolens_core::model::{CounterSample, Device, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::Topology;
 
@@ -23,16 +25,25 @@ const PATIENCE: Hold = Hold { spans: 1 << 20, ns: 1_000_000_000 };
 /// Other rows need not wait.
 const NONE: Hold = Hold { spans: 0, ns: 0 };
 
+const DEVICES_ONLY: &str =
+    "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)";
+
 /// Runs until `--for` is over, or Ctrl-C.
 ///
 /// # Errors
 /// No source, or stdout is gone.
 pub fn run(plan: &LivePlan) -> Result<u8> {
+    if let Some(dir) = &plan.replay {
+        return replay::run(plan, dir);
+    }
     let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
     let devices = choose_devices(&topology, &plan.devices)?;
     let options = FeedOptions { counters_step_ns: plan.rows.step, ..FeedOptions::new(plan.source) };
     let feed = Feed::open(&options, devices.as_deref(), &topology)?;
+    if feed.source() == Source::Counters && !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
+        bail!(DEVICES_ONLY);
+    }
     for line in feed.limits().iter().map(|l| escape::terminal(l).into_owned()) {
         eprintln!("iolens: {line}");
     }
@@ -43,11 +54,6 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     screen.layers.say();
     let over = |now_ns: i64| signals.caught() > 0 || plan.for_ns.is_some_and(|ns| now_ns >= ns);
     match feed.source() {
-        Source::Counters if !matches!(screen.by, GroupBy::All | GroupBy::Device) => {
-            bail!(
-                "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)"
-            )
-        }
         Source::Counters => from_counters(feed, plan, &mut screen, over)?,
         _ => from_events(feed, plan, &options, &mut screen, over)?,
     }
@@ -154,25 +160,42 @@ fn from_events(
 
 /// One row per step, from the samples at its two ends.
 fn from_counters(mut feed: Feed, plan: &LivePlan, screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
-    let mut differences = Differences::new(&screen.devices);
-    let mut before_ns: Option<i64> = None;
+    let mut steps = Steps::new(screen);
     loop {
         let mut taken = Taken::default();
         feed.take(&mut taken)?;
-        let at_ns = taken.counters.first().map(|c| c.at_ns);
-        let counted = taken.counters.iter().filter(|c| screen.layers.counts(c.dev));
-        let found: Vec<_> = counted.filter_map(|c| differences.push(c)).collect();
-        if let Some((from_ns, to_ns)) = before_ns.zip(at_ns).filter(|(from, to)| from < to) {
+        steps.take(&taken.counters, plan, screen)?;
+        if over(taken.counters.first().map_or(0, |c| c.at_ns)) {
+            return Ok(());
+        }
+        feed.wait(0);
+    }
+}
+
+/// What the counters' last sample was, for the row up to the next.
+struct Steps {
+    differences: Differences,
+    before_ns: Option<i64>,
+}
+
+impl Steps {
+    fn new(screen: &Screen) -> Steps {
+        Steps { differences: Differences::new(&screen.devices), before_ns: None }
+    }
+
+    /// Shows what happened between the sample before and `counters`, which were taken at one instant.
+    fn take(&mut self, counters: &[CounterSample], plan: &LivePlan, screen: &mut Screen) -> Result<()> {
+        let at_ns = counters.first().map(|c| c.at_ns);
+        let counted = counters.iter().filter(|c| screen.layers.counts(c.dev));
+        let found: Vec<_> = counted.filter_map(|c| self.differences.push(c)).collect();
+        if let Some((from_ns, to_ns)) = self.before_ns.zip(at_ns).filter(|(from, to)| from < to) {
             let step_ns = (to_ns - from_ns).max(plan.rows.step);
             let mut timeline =
                 CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.rows.extended))?;
             found.iter().for_each(|d| timeline.push(d));
             screen.rows(timeline.finish(to_ns)?)?;
         }
-        before_ns = at_ns.or(before_ns);
-        if over(at_ns.unwrap_or(0)) {
-            return Ok(());
-        }
-        feed.wait(0);
+        self.before_ns = at_ns.or(self.before_ns);
+        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `iolens zoom`: time series of a recording at any step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::path::Path;
@@ -185,20 +185,29 @@ fn each_row_of_counters(
     let step_ns = plan.step_ns;
     let mut timeline = CounterTimeline::new(plan)?;
     let mut differences = Differences::new(&recording.meta().devices);
-    // From the beginning: the window's first difference needs the sample before it.
-    let mut counters = recording.counters(0..range.end);
+    // From the beginning: the window's first difference needs the sample before it. To where every device has been seen
+    // after the window: a difference tells of the time before its later sample.
+    let mut counters = recording.counters(0..i64::MAX);
+    let mut seen_ns: HashMap<DevId, i64> = HashMap::new();
     let mut finest_ns = i64::MAX;
     for batch in &mut counters {
-        for d in batch?.iter().filter(|c| counts(c.dev)).filter_map(|c| differences.push(c)) {
-            finest_ns = finest_ns.min(d.to_ns - d.from_ns);
-            timeline.push(&d);
+        let batch = batch?;
+        for c in batch.iter().filter(|c| counts(c.dev)) {
+            seen_ns.insert(c.dev, c.at_ns);
+            if let Some(d) = differences.push(c) {
+                finest_ns = finest_ns.min(d.to_ns - d.from_ns);
+                timeline.push(&d);
+            }
+        }
+        if seen_ns.values().all(|at_ns| *at_ns >= range.end.saturating_add(step_ns)) && !seen_ns.is_empty() {
+            break;
         }
     }
     source::warn(counters.warnings());
     if step_ns < finest_ns && finest_ns < i64::MAX {
         eprintln!(
             "iolens: the counters were read every {:.1} ms or more seldom: in finer rows all that happened between two \
-             readings stands in the later one's row, and a row of zeros may have had I/O",
+             readings stands in the later one's row, and of the rows between them nothing is known",
             finest_ns as f64 / 1e6
         );
     }

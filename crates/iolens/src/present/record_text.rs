@@ -19,6 +19,8 @@ pub struct RecordSummary {
     pub lost: i64,
     /// I/Os whose start was before the recording.
     pub censored: i64,
+    /// Those of the lost for which there was no room on the disk.
+    pub unwritten: i64,
     /// Size of the directory.
     pub disk_bytes: u64,
     /// What the recorder cost.
@@ -61,6 +63,9 @@ pub fn summary(s: &RecordSummary) -> String {
         Source::Counters => out.push_str("counters only, no single I/O"),
         _ => {
             let _ = write!(out, "{} I/Os, {} lost", HumanCount(s.ios.max(0) as u64), HumanCount(s.lost.max(0) as u64));
+            if s.unwritten > 0 {
+                let _ = write!(out, " ({} because the disk was full)", HumanCount(s.unwritten as u64));
+            }
             if s.censored > 0 {
                 let _ = write!(out, ", {} already in flight at the start", HumanCount(s.censored as u64));
             }
@@ -113,14 +118,16 @@ mod tests {
             source: Source::Ebpf,
             duration_ns: 10_000_000_000,
             ios: 12_345,
-            lost: 2,
+            lost: 4384,
             censored: 1,
+            unwritten: 4382,
             disk_bytes: 123_450,
             cost: RecorderCost { cpu_s: Some(0.05), probe_cpu_s: None, max_rss_bytes: Some(20 << 20) },
         };
         assert_eq!(
             summary(&s),
-            "10.0 s recorded from ebpf: 12,345 I/Os, 2 lost, 1 already in flight at the start\n\
+            "10.0 s recorded from ebpf: 12,345 I/Os, 4,384 lost (4,382 because the disk was full), 1 already in flight at \
+             the start\n\
              120.56 KiB on disk (10.0 bytes per I/O); the recorder used 0.50 % of one CPU and 20.00 MiB of memory at most\n"
         );
         assert!(hints(Path::new("a b.iolens")).contains("iolens report 'a b.iolens'\n"));
@@ -128,6 +135,7 @@ mod tests {
             ios: 0,
             lost: 0,
             censored: 0,
+            unwritten: 0,
             source: Source::Counters,
             cost: RecorderCost::default(),
             ..s

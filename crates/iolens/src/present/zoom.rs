@@ -224,6 +224,7 @@ mod tests {
             key: GroupKey::Device(DevId(1)),
             flows: [flow(2, 256, 136_888), flow(415, 217_142, 82_941), Flow::default(), Flow::default()],
             lossy: false,
+            known: true,
             extended: None,
         }
     }

@@ -12,12 +12,12 @@ pub enum TraceError {
     )]
     NoBtf(String),
     /// The process may not load BPF programs.
-    #[error("not allowed to {what} ({source}); run as root, or with the capabilities CAP_BPF and CAP_PERFMON")]
+    #[error("not allowed to {what} ({why}); run as root, or with the capabilities CAP_BPF and CAP_PERFMON")]
     NoPrivilege {
         /// What was tried.
         what: String,
         /// The kernel's answer.
-        source: io::Error,
+        why: io::Error,
     },
     /// A tracepoint that cannot be done without does not exist.
     #[error("the kernel has no tracepoint {0}; Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS is needed")]
@@ -93,7 +93,7 @@ pub(super) fn refused(what: impl Into<String>, error: &(dyn std::error::Error + 
         Some(source)
             if source.kind() == io::ErrorKind::PermissionDenied && source.raw_os_error() == Some(libc::EPERM) =>
         {
-            TraceError::NoPrivilege { what: what.into(), source }
+            TraceError::NoPrivilege { what: what.into(), why: source }
         }
         _ => TraceError::Refused { what: what.into(), why: one_line(error) },
     }

@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use crate::analysis::window::Window;
 use crate::model::DevId;
+
+/// A last slot of less than this share of the step is what a recording's end came late: if nothing is booked in it, it
+/// is left out.
+const LATE_END: f64 = 0.1;
 
 /// The difference between two samples of one device's counters. `None` where the kernel does not say or where the
 /// counter cannot be trusted (it went backwards).
@@ -13,7 +18,7 @@ pub struct CounterRates {
     pub dev: DevId,
     /// Time of the earlier sample, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// Time of the later sample; everything counted between them is booked here.
+    /// Time of the later sample.
     pub to_ns: i64,
     /// By class, indexed by `Class as usize`; latency sums have the kernel's resolution of 1 ms.
     pub flows: [Option<Flow>; 4],
@@ -23,15 +28,25 @@ pub struct CounterRates {
     pub area_ns: Option<i64>,
 }
 
+impl CounterRates {
+    /// Whether the counters stood still: then it is known of every moment between the samples that nothing was done.
+    fn is_standstill(&self) -> bool {
+        let still = |ns: Option<i64>| ns.is_none_or(|ns| ns == 0);
+        self.flows.iter().flatten().all(|f| *f == Flow::default()) && still(self.busy_ns) && still(self.area_ns)
+    }
+}
+
 /// Makes rows from counter differences, as [`super::Timeline`] does from I/Os. Percentiles, maxima and the most in
 /// flight are `None`; busy time and mean in flight are the kernel's own estimates.
 ///
-/// A difference belongs to the slot of its later sample, as completions do: steps below the sampling period leave empty
-/// slots between full ones.
+/// A difference belongs to the slot in which most of it lies, since samples come a little after the instants that they
+/// are meant for; one that is longer than a step, to the slot of its last step. Of the slots before that nothing is
+/// known, unless the counters stood still.
 #[derive(Debug)]
 pub struct CounterTimeline {
     plan: TimelinePlan,
     slots: BTreeMap<i64, BTreeMap<GroupKey, Sums>>,
+    covered: BTreeMap<DevId, Covered>,
     latest_ns: Option<i64>,
     made: u64,
 }
@@ -42,7 +57,40 @@ struct Sums {
     busy_ns: i64,
     area_ns: i64,
     unknown: bool,
-    covered_ns: i64,
+    booked: bool,
+}
+
+/// Of which moments a device's differences tell, in order of time.
+#[derive(Debug, Default)]
+struct Covered {
+    /// From one sample to another without a gap, in nanoseconds.
+    spans: Vec<(i64, i64)>,
+    /// Those of them in which the counters stood still.
+    still: Vec<(i64, i64)>,
+    /// First and last slot of those of which one difference tells only what they and others did together.
+    mixed: Vec<(i64, i64)>,
+}
+
+impl Covered {
+    fn is_mixed(&self, slot: i64) -> bool {
+        let at = self.mixed.partition_point(|m| m.1 < slot);
+        self.mixed.get(at).is_some_and(|m| m.0 <= slot)
+    }
+}
+
+/// Appends a span, or makes the last one longer.
+fn append(spans: &mut Vec<(i64, i64)>, from_ns: i64, to_ns: i64) {
+    match spans.last_mut() {
+        Some(last) if last.1 == from_ns => last.1 = to_ns,
+        _ => spans.push((from_ns, to_ns)),
+    }
+}
+
+/// How much of `from_ns..to_ns` lies in `spans`, in nanoseconds.
+fn within_ns(spans: &[(i64, i64)], from_ns: i64, to_ns: i64) -> i64 {
+    let first = spans.partition_point(|s| s.1 <= from_ns);
+    let spans = spans[first..].iter().take_while(|s| s.0 < to_ns);
+    spans.map(|s| s.1.min(to_ns) - s.0.max(from_ns)).sum()
 }
 
 impl CounterTimeline {
@@ -52,26 +100,38 @@ impl CounterTimeline {
     /// [`PlanError`] if the plan makes no sense or asks for too many rows.
     pub fn new(plan: TimelinePlan) -> Result<CounterTimeline, PlanError> {
         plan.check()?;
-        Ok(CounterTimeline { plan, slots: BTreeMap::new(), latest_ns: None, made: 0 })
+        Ok(CounterTimeline { plan, slots: BTreeMap::new(), covered: BTreeMap::new(), latest_ns: None, made: 0 })
     }
 
-    /// Takes the next difference, in the order of `to_ns`.
+    /// Takes the next difference, in the order of `to_ns` for each device.
     pub fn push(&mut self, d: &CounterRates) {
-        // The later sample ends its slot: one taken exactly on a boundary belongs to the slot before it.
-        let at_ns = d.to_ns.saturating_sub(1);
+        let covered = self.covered.entry(d.dev).or_default();
+        append(&mut covered.spans, d.from_ns, d.to_ns);
+        if d.is_standstill() {
+            append(&mut covered.still, d.from_ns, d.to_ns);
+            return;
+        }
+        let half_ns = (d.to_ns - d.from_ns).min(self.plan.step_ns) / 2;
+        let at_ns = d.to_ns.saturating_sub(half_ns.max(1));
+        let slot = self.plan.slot_of(at_ns);
+        // The difference before this one is booked here.
+        let before = self.plan.slot_of(d.from_ns.saturating_sub(half_ns.max(1)));
+        if before + 1 < slot {
+            covered.mixed.push((before + 1, slot - 1));
+        }
         if !self.plan.window.contains(at_ns) {
             return;
         }
         self.latest_ns = self.latest_ns.max(Some(at_ns));
         let key = if self.plan.by == GroupBy::All { GroupKey::All } else { GroupKey::Device(d.dev) };
-        let sums = self.slots.entry(self.plan.slot_of(at_ns)).or_default().entry(key).or_default();
+        let sums = self.slots.entry(slot).or_default().entry(key).or_default();
         for (sum, flow) in sums.flows.iter_mut().zip(&d.flows) {
             flow.iter().for_each(|f| sum.add(f));
         }
+        sums.booked = true;
         sums.unknown |= d.flows[..2].iter().any(Option::is_none);
         sums.busy_ns += d.busy_ns.unwrap_or(0);
         sums.area_ns += d.area_ns.unwrap_or(0);
-        sums.covered_ns += if d.busy_ns.is_some() { d.to_ns - d.from_ns } else { 0 };
     }
 
     /// All rows. `end_ns` is the recording's end, which closes an open window.
@@ -85,7 +145,7 @@ impl CounterTimeline {
             return Ok(rows);
         }
         let always = self.plan.always_keys();
-        for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
+        for slot in 0..=self.last_slot(&window) {
             let mut groups = self.slots.remove(&slot).unwrap_or_default();
             for key in &always {
                 groups.entry(*key).or_default();
@@ -95,25 +155,45 @@ impl CounterTimeline {
                 return Err(PlanError::TooManyRows);
             }
             let (from_ns, to_ns) = (self.plan.slot_end(slot - 1), self.plan.slot_end(slot).min(window.to_ns));
-            rows.extend(groups.into_iter().map(|(key, sums)| self.row(from_ns, to_ns, key, &sums)));
+            rows.extend(groups.into_iter().map(|(key, sums)| self.row(slot, (from_ns, to_ns), key, &sums)));
         }
         Ok(rows)
     }
 
-    fn row(&self, from_ns: i64, to_ns: i64, key: GroupKey, sums: &Sums) -> Row {
-        // Percent of the time that samples cover, which need not be the slot's own.
-        let share = |ns: i64| (sums.covered_ns > 0).then(|| ns as f64 / sums.covered_ns as f64);
+    fn last_slot(&self, window: &Window) -> i64 {
+        let last = self.plan.slot_of(window.to_ns - 1);
+        let has_ns = window.to_ns - self.plan.slot_end(last - 1);
+        let late_end = (has_ns as f64) < self.plan.step_ns as f64 * LATE_END && !self.slots.contains_key(&last);
+        if late_end && last > 0 { last - 1 } else { last }
+    }
+
+    fn row(&self, slot: i64, (from_ns, to_ns): (i64, i64), key: GroupKey, sums: &Sums) -> Row {
         // Over several devices the kernel's busy times cannot be joined: they may overlap.
-        let one_device = matches!(key, GroupKey::Device(_));
+        let one_device = match key {
+            GroupKey::Device(dev) => self.covered.get(&dev),
+            _ => None,
+        };
+        // Of the time that samples cover, which need not be the whole slot.
+        let covered_ns = one_device.map_or(0, |c| within_ns(&c.spans, from_ns, to_ns));
+        let still = |c: &Covered| within_ns(&c.still, from_ns, to_ns) > 0;
+        let known = match key {
+            GroupKey::Device(_) => one_device.is_some_and(|c| (sums.booked || still(c)) && !c.is_mixed(slot)),
+            _ => {
+                let all = || self.covered.values();
+                (sums.booked || all().any(still)) && !all().any(|c| c.is_mixed(slot))
+            }
+        };
+        let share = |ns: i64| (known && covered_ns > 0).then(|| ns as f64 / covered_ns as f64);
         Row {
             from_ns,
             to_ns,
             key,
             flows: sums.flows,
             lossy: sums.unknown,
+            known,
             extended: self.plan.extended.then(|| Extended {
-                inflight_mean: one_device.then(|| share(sums.area_ns)).flatten(),
-                busy_percent: one_device.then(|| share(sums.busy_ns)).flatten().map(|u| 100.0 * u),
+                inflight_mean: share(sums.area_ns),
+                busy_percent: share(sums.busy_ns).map(|u| 100.0 * u),
                 ..Extended::default()
             }),
         }
@@ -123,37 +203,77 @@ impl CounterTimeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::window::Window;
 
     const MS: i64 = 1_000_000;
 
-    fn delta(to_ms: i64, ios: u64, busy_ms: i64) -> CounterRates {
+    fn between(from_ms: f64, to_ms: f64, ios: u64, busy_ms: i64) -> CounterRates {
         let flow = Some(Flow { ios, bytes: 4096 * ios, total_ns: 2 * MS * ios as i64 });
         CounterRates {
             dev: DevId(1),
-            from_ns: (to_ms - 10) * MS,
-            to_ns: to_ms * MS,
+            from_ns: (from_ms * 1e6) as i64,
+            to_ns: (to_ms * 1e6) as i64,
             flows: [flow, Some(Flow::default()), None, None],
             busy_ns: Some(busy_ms * MS),
             area_ns: Some(busy_ms * MS),
         }
     }
 
-    #[test]
-    fn differences_are_booked_where_they_end() {
+    fn rows(step_ms: i64, end_ms: f64, by: GroupBy, differences: &[CounterRates]) -> Vec<Row> {
         let plan = TimelinePlan {
-            by: GroupBy::Device,
+            by,
             always: vec![GroupKey::Device(DevId(1))],
             extended: true,
-            ..TimelinePlan::new(Window::OPEN, 20 * MS)
+            ..TimelinePlan::new(Window::OPEN, step_ms * MS)
         };
         let mut t = CounterTimeline::new(plan).expect("a good plan");
-        [delta(10, 5, 10), delta(20, 5, 0), delta(70, 1, 2)].iter().for_each(|d| t.push(d));
-        let rows = t.finish(80 * MS).expect("few rows");
-        assert_eq!(rows.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(), [10, 0, 0, 1]);
-        let x = rows[0].extended.expect("planned");
-        assert_eq!((x.busy_percent, x.inflight_mean, x.r_p99_us, x.inflight_max), (Some(50.0), Some(0.5), None, None));
-        assert_eq!(rows[1].extended.expect("planned").busy_percent, None, "no sample, no answer");
-        assert_eq!(rows[0].flows[0].mean_us(), Some(2000.0));
+        differences.iter().for_each(|d| t.push(d));
+        t.finish((end_ms * 1e6) as i64).expect("few rows")
+    }
+
+    /// Reads per slot; `None` where nothing is known.
+    fn reads(rows: &[Row]) -> Vec<Option<u64>> {
+        rows.iter().map(|r| r.known.then_some(r.flows[0].ios)).collect()
+    }
+
+    #[test]
+    fn differences_are_booked_where_most_of_them_lies() {
+        let late = [between(0.1, 10.2, 5, 10), between(10.2, 20.3, 5, 0), between(20.3, 60.0, 0, 0)];
+        let found = rows(20, 80.0, GroupBy::Device, &[&late[..], &[between(60.0, 70.0, 1, 2)]].concat());
+        assert_eq!(reads(&found), [Some(10), Some(0), Some(0), Some(1)]);
+        let x = found[0].extended.expect("planned");
+        let busy = x.busy_percent.expect("known");
+        assert!((busy - 100.0 * 10.0 / 19.9).abs() < 1e-9, "{busy}");
+        assert_eq!((x.r_p99_us, x.inflight_max), (None, None));
+        assert_eq!(found[1].extended.expect("planned").busy_percent, Some(0.0), "counters that stand still tell");
+        assert_eq!(found[0].flows[0].mean_us(), Some(2000.0));
+    }
+
+    #[test]
+    fn between_two_samples_nothing_is_known_but_a_standstill() {
+        let found = rows(
+            2,
+            14.0,
+            GroupBy::Device,
+            &[between(0.0, 6.1, 3, 1), between(6.1, 10.0, 0, 0), between(10.0, 12.0, 1, 1)],
+        );
+        assert_eq!(reads(&found), [None, None, Some(3), Some(0), Some(0), Some(1), None]);
+        let x = found[0].extended.expect("planned");
+        assert_eq!((x.busy_percent, x.inflight_mean), (None, None));
+    }
+
+    #[test]
+    fn all_devices_are_known_where_none_is_in_doubt() {
+        let other = |d: CounterRates| CounterRates { dev: DevId(2), ..d };
+        let differences = [between(0.0, 6.0, 3, 1), other(between(0.0, 6.0, 0, 0)), between(6.0, 8.0, 0, 0)];
+        assert_eq!(reads(&rows(2, 10.0, GroupBy::All, &differences)), [None, None, Some(3), Some(0), None]);
+        assert_eq!(reads(&rows(2, 6.0, GroupBy::All, &[other(between(0.0, 6.0, 0, 0))])), [Some(0); 3]);
+    }
+
+    #[test]
+    fn an_end_that_came_late_makes_no_slot() {
+        let readings = [between(0.0, 10.0, 1, 0), between(10.0, 20.1, 7, 0)];
+        assert_eq!(reads(&rows(10, 20.1, GroupBy::All, &readings)), [Some(1), Some(7)]);
+        let readings = [between(0.0, 10.0, 1, 0), between(10.0, 24.0, 7, 0)];
+        assert_eq!(reads(&rows(10, 24.0, GroupBy::All, &readings)), [Some(1), Some(7), None]);
     }
 }

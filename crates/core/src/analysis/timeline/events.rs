@@ -247,6 +247,7 @@ impl Timeline {
             key: self.groups.key(g),
             flows: open.flows,
             lossy,
+            known: true,
             extended: self.plan.extended.then(|| extended(open, to_ns - from_ns)),
         }
     }

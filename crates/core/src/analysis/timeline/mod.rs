@@ -196,6 +196,9 @@ pub struct Row {
     pub flows: [Flow; 4],
     /// Some I/Os of this slot are missing from the row (lost, or removed by retention).
     pub lossy: bool,
+    /// Whether the source tells what happened here. Counters do not between two readings, nor where a device is not
+    /// accounted: such a row is not idle.
+    pub known: bool,
     /// The columns of `-x`, if planned.
     pub extended: Option<Extended>,
 }
@@ -228,6 +231,7 @@ pub fn sum_rows(rows: &[Row]) -> Option<Row> {
     let mut sum = Row { to_ns: last.to_ns, extended: None, ..first.clone() };
     for row in &rows[1..] {
         sum.lossy |= row.lossy;
+        sum.known |= row.known;
         for (a, b) in sum.flows.iter_mut().zip(&row.flows) {
             a.add(b);
         }

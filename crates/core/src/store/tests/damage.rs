@@ -192,6 +192,21 @@ fn a_newer_recording_is_refused_by_its_number() {
 }
 
 #[test]
+fn a_newer_number_is_not_called_damage_though_its_checksum_is_not_ours() {
+    let tmp = tempfile::tempdir().expect("a directory");
+    let dir = tmp.path().join("r.iolens");
+    record(&dir, 10, WriterOptions::default());
+    let path = dir.join("meta.json");
+    let ours = fs::read_to_string(&path).expect("reads");
+    let numbered = |n: &str| ours.replace("\"schema_version\": 1,", &format!("\"schema_version\": {n},"));
+    fs::write(&path, numbered("99")).expect("writes");
+    let e = Recording::open(&dir).expect_err("newer");
+    assert!(matches!(e, StoreError::Newer { found: 99, reads: 1, .. }), "{e}");
+    fs::write(&path, numbered("9")).expect("writes");
+    assert_eq!(Recording::open(&dir).expect("one flipped bit is damage").warnings().len(), 1);
+}
+
+#[test]
 fn both_descriptions_damaged_is_one_clear_error() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");

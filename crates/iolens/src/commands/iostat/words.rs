@@ -46,8 +46,10 @@ pub enum Ending {
     Version,
     /// The usage, and exit code 1.
     Usage,
-    /// A message, and exit code 1.
+    /// A message of the reference's, and exit code 1.
     Message(String),
+    /// A message about what the reference does not have, and exit code 2 as in every other command.
+    Own(String),
 }
 
 struct Resolver<'a> {
@@ -128,7 +130,7 @@ impl Resolver<'_> {
             }
             Step::Version => return Err(Ending::Version),
             Step::Usage => return Err(Ending::Usage),
-            Step::Fail(message) => return Err(Ending::Message(format!("iolens iostat: {message}"))),
+            Step::Fail(message) => return Err(Ending::Own(message.clone())),
         }
         Ok(())
     }
@@ -159,9 +161,7 @@ impl Resolver<'_> {
         {
             if interval < SHORTEST {
                 let word = String::from_utf8_lossy(word);
-                return Err(Ending::Message(format!(
-                    "iolens iostat: interval {word} is too short; the shortest is 1ms"
-                )));
+                return Err(Ending::Own(format!("interval {word} is too short; the shortest is 1ms")));
             }
             self.interval = Some(interval);
             return Ok(());
@@ -284,7 +284,7 @@ mod tests {
         for line in ["1 0", "0 5", "1 2 3"] {
             assert_eq!(of(line), Err(Ending::Usage), "{line}");
         }
-        assert!(matches!(of("0.0001"), Err(Ending::Message(_))));
+        assert!(matches!(of("0.0001"), Err(Ending::Own(_))));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub struct Feed {
 }
 
 /// What counters cannot show, for every screen of a recording made from them.
-const COUNTERS_LIMIT: &str =
+pub const COUNTERS_LIMIT: &str =
     "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
 
 impl Feed {
@@ -95,7 +95,8 @@ impl Feed {
         };
         let period = Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
         let sampler = sampler(devices, topology, period).context("/proc/diskstats cannot be read; is proc mounted?")?;
-        let limits = vec![COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")];
+        let mut limits = vec![COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")];
+        limits.extend(not_accounted(devices, topology));
         let start_ns = monotonic_ns();
         let pace = Pace::starting_at(start_ns, period);
         Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits, start_ns))
@@ -281,6 +282,15 @@ fn counters_beside_events(devices: Option<&[DevId]>, topology: &Topology) -> (Op
         Ok(sampler) => (Some(sampler), Vec::new()),
         Err(e) => (None, vec![format!("no counters beside the events: {e}")]),
     }
+}
+
+/// Which disks the kernel does not count: that is not idle.
+fn not_accounted(devices: Option<&[DevId]>, topology: &Topology) -> Option<String> {
+    let uncounted = topology.devices().iter().filter(|d| d.iostats == Some(false) && d.size_bytes != Some(0));
+    let names: Vec<&str> =
+        uncounted.filter(|d| devices.is_none_or(|ids| ids.contains(&d.id))).map(|d| d.name.as_str()).collect();
+    let which = names.join(", ");
+    (!names.is_empty()).then(|| format!("not accounted, so nothing is known of: {which} (queue/iostats is 0)"))
 }
 
 fn sampler(devices: Option<&[DevId]>, topology: &Topology, period: Duration) -> std::io::Result<Sampler> {

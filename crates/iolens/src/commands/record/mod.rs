@@ -24,7 +24,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::cli::RecordPlan;
 use crate::present::record_text;
 
-pub use feed::{Feed, FeedOptions};
+pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions};
 pub use progress::ProgressLine;
 pub use seeker::Seeker;
 pub use session::{Outcome, Progress, Session, SessionOptions, Taken};
@@ -84,22 +84,50 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
     Ok(code)
 }
 
-/// Copies what `iolens iostat --replay` reads, a numbered sub-directory per sample: what a bug report needs.
+/// Copies what `iolens iostat --replay` reads, a numbered sub-directory per sample: what a bug report needs. One sample at
+/// once, one after each step, and one at the end of a given time.
 fn record_raw(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
     std::fs::create_dir(dir).with_context(|| format!("{} cannot be made; choose a new directory", dir.display()))?;
     let period = Duration::from_nanos(u64::try_from(plan.raw_step).unwrap_or(u64::MAX));
-    let (start_ns, mut pace) = (monotonic_ns(), Pace::new(period));
-    for index in 1.. {
-        snapshot::write(&Root::live(), dir, index)
-            .with_context(|| format!("a sample cannot be written to {}", dir.display()))?;
-        pace.wait();
-        let over = plan.for_ns.is_some_and(|ns| monotonic_ns() - start_ns > ns);
-        if over || signals.caught() > 0 {
-            println!("{index} samples in {0}; replay them: iolens iostat --replay {0}", dir.display());
+    let start_ns = monotonic_ns();
+    let end_ns = plan.for_ns.map_or(i64::MAX, |ns| start_ns.saturating_add(ns));
+    let mut pace = Pace::starting_at(start_ns, period);
+    let mut samples = 0;
+    loop {
+        write_raw_sample(dir, samples + 1)?;
+        samples += 1;
+        let now_ns = monotonic_ns();
+        if now_ns >= end_ns {
+            break;
+        }
+        if end_ns < pace.next_ns() {
+            let left = Duration::from_nanos(end_ns.abs_diff(now_ns));
+            Pace::starting_at(now_ns, left).wait();
+        } else {
+            pace.wait();
+        }
+        if signals.caught() > 0 {
             break;
         }
     }
+    if !plan.quiet {
+        let plural = if samples == 1 { "" } else { "s" };
+        println!("{samples} sample{plural} in {0}; replay with: iolens iostat --replay {0}", dir.display());
+    }
     Ok(0)
+}
+
+/// One sample; none if it cannot be written whole, because half of one would be taken for a machine.
+fn write_raw_sample(dir: &Path, index: usize) -> Result<()> {
+    let written = snapshot::write(&Root::live(), dir, index);
+    if written.is_err() {
+        drop(std::fs::remove_dir_all(dir.join(index.to_string())));
+        if index == 1 {
+            drop(std::fs::remove_dir(dir));
+        }
+    }
+    written.with_context(|| format!("a sample cannot be written to {}", dir.display()))?;
+    Ok(())
 }
 
 /// Whose file-level requests are wanted: with a command and no other word those of the command and its children.

@@ -68,6 +68,8 @@ pub struct Progress {
     pub disk_bytes: u64,
     /// The disk is full: I/Os are counted but not stored.
     pub disk_full: bool,
+    /// I/Os for which there was no room on the disk; known at the end.
+    pub unwritten: i64,
 }
 
 /// What came of a recording.
@@ -316,7 +318,10 @@ impl Session {
         self.progress.at_ns = end_ns;
         self.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
         let cost = self.cost();
+        let refused = self.pipeline.refused_ios();
         let stored = self.pipeline.finish(end_ns, cost)?;
+        let kept = i64::try_from(stored.ios.saturating_add(stored.ios_removed)).unwrap_or(i64::MAX);
+        self.progress.unwritten = self.progress.ios.saturating_sub(refused).saturating_sub(kept).max(0);
         self.progress.disk_bytes = stored.disk_bytes;
         Ok(Outcome { progress: self.progress, stored, source, cost, path: self.options.output })
     }
@@ -360,9 +365,10 @@ impl Outcome {
         RecordSummary {
             source: self.source.clone(),
             duration_ns: self.progress.at_ns,
-            ios: self.progress.ios,
-            lost: self.progress.lost,
+            ios: self.progress.ios - self.progress.unwritten,
+            lost: self.progress.lost + self.progress.unwritten,
             censored: self.progress.censored,
+            unwritten: self.progress.unwritten,
             disk_bytes: self.progress.disk_bytes,
             cost: self.cost,
         }
