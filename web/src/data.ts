@@ -21,6 +21,8 @@ export interface ReportData {
   scopes: Scope[];
   /** Devices in depth, those with most I/O first; not all of them if there are many. Missing in older reports. */
   depth?: Depth[];
+  /** Several devices together, and what passes through links. Missing in older reports, and of one device. */
+  sets?: (DeviceSet | LinkSet)[];
   /** Who did it: one row per process, cgroup or file and device. */
   actors: Actor[];
   /** Intervals in which I/Os are missing from the recording. */
@@ -197,7 +199,7 @@ export interface Depth {
   slots: { width_s: number; all: SlotGroup[]; read: SlotGroup[]; write: SlotGroup[] };
   /** The kernel's busy time against the exact one; `null` without counters or with losses. */
   util: { exact_percent: number; io_ticks_percent: number; expected_percent: number | null; sigma_pp: number | null; verdict: string } | null;
-  stages: { s2d: StageStats; d2c: StageStats; s2c: StageStats; depth_at_issue: number | null; seeks: number; seek_p50_sectors: number | null; seek_p90_sectors: number | null; sequential_percent: number | null; turn_percent: number | null };
+  stages: { s2d: StageStats; d2c: StageStats; s2c: StageStats; depth_at_issue: number | null; seeks: number; seek_p50_sectors: number | null; seek_p90_sectors: number | null; sequential_percent: number | null; turn_percent: number | null; bios?: BioStages | null };
   capacity: Capacity;
   rhythm: Rhythm[];
   /** Packed columns of log codes of ns: mean latency of all I/Os by completion and by arrival, where they differ most. */
@@ -230,6 +232,44 @@ export interface StageStats {
   p99_us: number | null;
   max_us: number | null;
   share_percent: number | null;
+}
+
+/** The ways of single bios, with the names of `btt`: only imported traces know them. */
+export type BioStages = Record<"q2g" | "g2i" | "q2m" | "i2d" | "m2d" | "d2c" | "q2c", StageStats>;
+
+/** Devices together: busy is any I/O on any of them. */
+export interface DeviceSet {
+  name: string;
+  devices: string[];
+  /** Layers above them, whose I/Os would count twice. */
+  left_out: string[];
+  busy_percent: number | null;
+  busy_read_percent: number | null;
+  busy_write_percent: number | null;
+  busy_both_percent: number | null;
+  mean_busy_percent: number | null;
+  max_busy_percent: number | null;
+  concurrency: DeviceStats["concurrency"];
+  /** As of a device; `null` if they would not fit into the page. */
+  slots: Depth["slots"] | null;
+}
+
+/** Devices whose data go through one link, with what it carries. */
+export interface LinkSet {
+  name: string;
+  devices: string[];
+  limit_bytes_per_s: number;
+  limit_source: string;
+  streams: LinkStream[];
+}
+
+export interface LinkStream {
+  class: ClassName;
+  bytes: number;
+  slot_s: number;
+  bursts_found: number;
+  /** The burst of most bytes. */
+  largest: { start_s: number; end_s: number; bytes: number; peak_bytes_per_s: number; percent_of_limit: number; mean_1s_bytes_per_s: number } | null;
 }
 
 export interface Rhythm {

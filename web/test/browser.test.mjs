@@ -246,6 +246,7 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
       await page.waitForSelector(`[data-panel="${panel}"] svg path.line`);
     }
     assert.match(await page.locator('[data-panel="rhythm"] .legend').textContent(), /writes.*every 5 s/);
+    assert.match(await page.locator('[data-panel="stages"]').textContent(), /S2D.*5 %, 4 µs.*D2C.*95 %, 95 µs.*S2C.*99 µs, n = 9\u202f000\u202f000 requests/s);
     assert.match(await page.locator("#devices").textContent(), /61\.9 ± 0\.31 %/, "%util with one sigma");
     const slots = page.locator(".table", { hasText: "Concurrency in 2 ms slots" });
     assert.equal(await slots.locator("tbody tr").count(), 9, "three groups of 20 minutes, three classes");
@@ -286,6 +287,49 @@ describe("a made-up hour", { skip: missing ?? false }, () => {
     const page = await open(await hour(), { scheme: "dark" });
     const pdf = await page.pdf({ format: "A4" });
     assert.equal(pdf.subarray(0, 5).toString(), "%PDF-");
+    await close(page);
+  });
+});
+
+describe("devices together, and the ways of bios", { skip: missing ?? false }, () => {
+  let path;
+  const report = async () => (path ??= await written("together.html", synth.together(60)));
+  const share = (bar) => bar.evaluate((r) => ["x", "width"].map((a) => Number(r.getAttribute(a))));
+
+  test("busy time of all of them stands beside their mean and the busiest", async () => {
+    const page = await open(await report());
+    const card = page.locator('[data-panel="sets"]');
+    assert.match(await card.textContent(), /Any.*61\.5 %.*Reads.*40 %.*Writes.*30 %.*Both.*8\.5 %.*Mean.*33\.3 %.*Busiest.*44\.8 %/s);
+    assert.match(await card.textContent(), /Left out.*dm-0/s);
+    assert.deepEqual(await share(card.locator("li rect:not(.track)").nth(0)), [0, 61.5]);
+    assert.equal(await page.locator('[data-panel="stages"]').count(), 0, "told of one device");
+    assert.equal(await page.locator("main img").count(), 0);
+    const slots = page.locator(".table", { hasText: "Concurrency in 2 ms slots" });
+    assert.equal(await slots.locator("tbody th", { hasText: "all together" }).count(), 3);
+    const links = await page.locator(".table", { hasText: "Devices behind one link" }).locator("tbody tr").allTextContents();
+    assert.match(links[1], /nvme0n1\+sdb.*write.*600 MB\/s.*4 GB.*7.*250 ms.*120 MB.*580 MB\/s.*96\.7 %.*119 MB\/s/);
+    await close(page);
+  });
+
+  test("each stage begins where the one before it ended", async () => {
+    const page = await open(await report());
+    await page.locator(".toolbar select").selectOption("nvme0n1");
+    const card = page.locator('[data-panel="stages"]');
+    await card.waitFor();
+    assert.equal(await page.locator('[data-panel="sets"]').count(), 0);
+    const names = await card.locator("li b").allTextContents();
+    assert.deepEqual(names, ["Q2G", "I2D", "Q2M", "M2D", "D2C", "Q2C"], "without a scheduler nothing is inserted");
+    const bars = await Promise.all(names.map((_, i) => share(card.locator("li rect:not(.track)").nth(i))));
+    assert.deepEqual(bars, [[0, 2], [2, 8], [10, 1], [11, 9], [20, 80], [0, 100]]);
+    assert.match(await card.textContent(), /I2D.*8 %, 6 µs, mean of 8\u202f000/s);
+    const table = page.locator(".table", { hasText: "Stages by device" });
+    assert.equal(await table.locator("tbody tr").count(), 9, "three of requests, six of bios");
+    await close(page);
+  });
+
+  test("fits a phone", async () => {
+    const page = await open(await report(), { width: 390, height: 844 });
+    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
     await close(page);
   });
 });

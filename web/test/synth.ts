@@ -351,6 +351,40 @@ function depth(seconds: number, device: string, capacity: Capacity): Depth {
   };
 }
 
+/** Two disks behind a link, imported from a trace that shows the ways of bios. */
+export function together(seconds: number): ReportData {
+  const data = breathing(seconds);
+  const [own] = data.depth ?? [];
+  const [scope] = data.scopes;
+  if (!own || !scope) throw new Error("the data have a device");
+  const stage = (n: number, mean_us: number | null, share_percent: number | null) => ({ n, mean_us, p50_us: mean_us, p99_us: mean_us, max_us: mean_us, share_percent });
+  const bios = {
+    q2g: stage(8000, 1.5, 2), g2i: stage(0, null, null), i2d: stage(8000, 6, 8), q2m: stage(2000, 2, 1),
+    m2d: stage(2000, 24, 9), d2c: stage(10_000, 60, 80), q2c: stage(10_000, 75, 100),
+  };
+  const names = ["nvme0n1", "sdb", HOSTILE];
+  const burst = { start_s: 12.5, end_s: 12.75, bytes: 120e6, peak_bytes_per_s: 580e6, percent_of_limit: 96.7, mean_1s_bytes_per_s: 119e6 };
+  return {
+    ...data,
+    recording: { ...data.recording, source: "import:blktrace" },
+    depth: [{ ...own, stages: { ...own.stages, bios } }],
+    scopes: [{ ...scope, label: "All 3 devices", devices: names, capacity: null }, ...data.scopes],
+    sets: [
+      {
+        name: "all", devices: names, left_out: ["dm-0"], busy_percent: 61.5, busy_read_percent: 40, busy_write_percent: 30, busy_both_percent: 8.5,
+        mean_busy_percent: 33.25, max_busy_percent: 44.8, concurrency: { mean: 9.5, p50: 1, p75: 3, p99: 140, max: 201 }, slots: own.slots,
+      },
+      {
+        name: "nvme0n1+sdb", devices: ["nvme0n1", "sdb"], limit_bytes_per_s: 600e6, limit_source: "user",
+        streams: [
+          { class: "read", bytes: 9e9, slot_s: 0.01, bursts_found: 0, largest: null },
+          { class: "write", bytes: 4e9, slot_s: 0.01, bursts_found: 7, largest: burst },
+        ],
+      },
+    ],
+  };
+}
+
 /** The page around `data`, as the program assembles it. */
 export function page(template: string, data: ReportData): string {
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");

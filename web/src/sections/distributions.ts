@@ -7,6 +7,8 @@ import { bucketQuantile, loadPoints, openBuckets, type LoadPoint } from "../leve
 import type { Store } from "../store";
 import { card, emptyText, legendRow } from "./card";
 import { attributionCard, rhythmCard } from "./depth";
+import { setCard } from "./sets";
+import { stagesCard } from "./stages";
 
 const CLASSES: ClassName[] = ["read", "write", "discard", "flush"];
 const HEIGHT = 230;
@@ -15,7 +17,7 @@ const PER_OCTAVE = 8;
 type Stage = "total" | "queue" | "device";
 type SizeWeight = "ios" | "bytes";
 
-/** Small charts over the whole recording: latencies, sizes, concurrency, latency against load, attribution, rhythm. */
+/** Small charts over the whole recording: latencies, sizes, concurrency, latency against load, attribution, rhythm, stages or devices together. */
 export class Distributions {
   readonly root = h("div", { class: "grid" });
   #stage: Stage = "total";
@@ -37,7 +39,7 @@ export class Distributions {
       fill(this.root);
       return;
     }
-    fill(this.root, this.#latency(scope), this.#size(scope), this.#concurrency(scope), this.#load(scope), attributionCard(this.store, width), rhythmCard(this.store, width));
+    fill(this.root, this.#latency(scope), this.#size(scope), this.#concurrency(scope), this.#load(scope), attributionCard(this.store, width), rhythmCard(this.store, width), setCard(this.store) ?? stagesCard(this.store));
   }
 
   #columnWidth(): number {

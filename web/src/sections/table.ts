@@ -14,6 +14,11 @@ export interface Column<Row> {
   hint?(row: Row): string | null;
 }
 
+/** A column of numbers, shown by `text`. */
+export function numeric<Row>(title: string, definition: string, key: (r: Row) => number | null, text: (v: number | null) => string, cls?: string): Column<Row> {
+  return { title, definition, numeric: true, key, text: (r) => text(key(r)), ...(cls ? { cls } : {}) };
+}
+
 const FIRST = 50;
 
 /** Rows in order of a column, absent values last whatever the direction. */

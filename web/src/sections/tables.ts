@@ -1,18 +1,16 @@
-import type { Actor, ActorClass, ClassName, ClassStats, Depth, DeviceStats, SlotGroup, SlotQuantiles } from "../data";
+import type { Actor, ActorClass, ClassName, ClassStats, Depth, DeviceStats, ReportData, SlotGroup, SlotQuantiles } from "../data";
 import { fill, h } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
 import { segmented } from "./distributions";
-import { Table, type Column } from "./table";
+import { linkTable, setsOf } from "./sets";
+import { stageRows, type StageRow } from "./stages";
+import { Table, numeric, type Column } from "./table";
 
 interface DeviceRow {
   device: DeviceStats;
   cls: ClassName;
   stats: ClassStats;
-}
-
-function numeric<Row>(title: string, definition: string, key: (r: Row) => number | null, text: (v: number | null) => string, cls?: string): Column<Row> {
-  return { title, definition, numeric: true, key, text: (r) => text(key(r)), ...(cls ? { cls } : {}) };
 }
 
 const CLASS_COLUMNS: Column<DeviceRow>[] = [
@@ -66,6 +64,23 @@ const CAPACITY_COLUMNS: Column<Depth>[] = [
   numeric("Turns", "turns", (d) => d.stages.turn_percent, format.percent),
 ];
 
+interface StageOf extends StageRow {
+  device: string;
+}
+
+const STAGE_COLUMNS: Column<StageOf>[] = [
+  { title: "Device", definition: "deviceName", key: (r) => r.device, text: (r) => r.device, cls: "name" },
+  { title: "Stage", definition: "stages", key: (r) => r.name, text: (r) => r.name },
+  { title: "From what to what", definition: "stages", key: (r) => r.words, text: (r) => r.words },
+  { title: "Counts", definition: "stages", key: (r) => r.counts, text: (r) => r.counts },
+  numeric("n", "stages", (r) => r.stats.n, format.count),
+  numeric("Share", "stages", (r) => r.stats.share_percent, format.percent),
+  numeric("Mean", "mean", (r) => r.stats.mean_us, format.micros),
+  numeric("p50", "p50", (r) => r.stats.p50_us, format.micros),
+  numeric("p99", "p99", (r) => r.stats.p99_us, format.micros),
+  numeric("Max", "max", (r) => r.stats.max_us, format.micros),
+];
+
 interface SlotRow {
   device: string;
   cls: string;
@@ -91,11 +106,13 @@ const SLOT_COLUMNS: Column<SlotRow>[] = [
   numeric("n", "slots", (r) => r.group.slots, format.count),
 ];
 
-function slotRows(depth: Depth[]): SlotRow[] {
+/** Of each device, and before them of all together. */
+function slotRows(data: ReportData): SlotRow[] {
   const classes: [keyof Omit<Depth["slots"], "width_s">, string][] = [["all", "all"], ["read", "read"], ["write", "write"]];
-  return depth.flatMap((d) => d.slots.all.flatMap((_, i) => classes.flatMap(([key, cls]) => {
-    const group = d.slots[key][i];
-    return group ? [{ device: d.device, cls, group }] : [];
+  const together = setsOf(data).sets.flatMap(({ name, slots }) => (slots ? [{ device: `${name} together`, slots }] : []));
+  return [...together, ...(data.depth ?? [])].flatMap(({ device, slots }) => slots.all.flatMap((_, i) => classes.flatMap(([key, cls]) => {
+    const group = slots[key][i];
+    return group ? [{ device, cls, group }] : [];
   })));
 }
 
@@ -115,8 +132,10 @@ export function deviceTables(store: Store): HTMLElement {
     h("h2", { text: "Devices" }),
     new Table("I/O by device and class", CLASS_COLUMNS, rows, 2, nothing).root,
     new Table("Busy time and concurrency by device", busyColumns(byName), store.data.devices, 2, nothing).root,
-    depth.length > 0 ? new Table("Capacity, stages and seeks by device", CAPACITY_COLUMNS, depth, 2, nothing).root : null,
-    depth.length > 0 ? new Table("Concurrency in 2 ms slots, by 20 minutes", SLOT_COLUMNS, slotRows(depth), 1, nothing, false).root : null,
+    linkTable(store.data),
+    depth.length > 0 ? new Table("Stages by device", STAGE_COLUMNS, depth.flatMap((d) => stageRows(d.stages).map((r) => ({ ...r, device: d.device }))), 0, nothing, false).root : null,
+    depth.length > 0 ? new Table("Capacity, queues and seeks by device", CAPACITY_COLUMNS, depth, 2, nothing).root : null,
+    depth.length > 0 ? new Table("Concurrency in 2 ms slots, by 20 minutes", SLOT_COLUMNS, slotRows(store.data), 1, nothing, false).root : null,
   );
 }
 

@@ -133,6 +133,29 @@ pub(super) fn without_detail(devices: Value) -> Value {
     Value::Array(devices)
 }
 
+/// The sets of `report --json` that are more than one device, without what would not fit; of a link's bursts the largest.
+pub(super) fn sets(sets: Value) -> Value {
+    let Value::Array(sets) = sets else { return Value::Array(Vec::new()) };
+    let several = |s: &Value| s["devices"].as_array().is_some_and(|d| d.len() > 1) || s["streams"].is_array();
+    sets.into_iter().filter(several).map(|s| with_largest_bursts(fitting(shortened(s)))).collect()
+}
+
+/// A long recording's groups of slots would fill the file.
+fn fitting(mut set: Value) -> Value {
+    if set.to_string().len() > MOST_BYTES {
+        set["slots"] = Value::Null;
+    }
+    set
+}
+
+fn with_largest_bursts(mut link: Value) -> Value {
+    for stream in link.get_mut("streams").and_then(Value::as_array_mut).into_iter().flatten() {
+        let Some(Value::Array(bursts)) = stream.as_object_mut().and_then(|s| s.remove("bursts")) else { continue };
+        stream["largest"] = bursts.into_iter().max_by_key(|b| b["bytes"].as_u64()).into();
+    }
+    link
+}
+
 /// For the part on data quality.
 pub(super) fn left_out_text(n: usize) -> String {
     format!("{n} devices with little I/O are not shown in depth; `iolens report --json` has them.")
@@ -141,6 +164,23 @@ pub(super) fn left_out_text(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_of_one_device_are_left_out_and_links_tell_their_largest_burst() {
+        let set = |devices: &[&str]| json!({"name": "all", "devices": devices, "slots": {"all": []}, "busy_percent": 12.345678});
+        let burst = |bytes: u64| json!({"bytes": bytes, "percent_of_limit": 50.0});
+        let link = json!({"name": "sda+sdb", "devices": ["sda", "sdb"], "streams": [
+            {"class": "read", "bursts": []}, {"class": "write", "bursts": [burst(3), burst(9), burst(5)]},
+        ]});
+        assert_eq!(sets(json!([set(&["sda"])])), json!([]));
+        let got = sets(json!([set(&["sda", "sdb"]), link]));
+        assert_eq!((&got[0]["busy_percent"], got.as_array().map(Vec::len)), (&json!(12.346), Some(2)));
+        assert_eq!(got[1]["streams"][0], json!({"class": "read", "largest": null}));
+        assert_eq!(got[1]["streams"][1]["largest"]["bytes"], 9);
+        let groups: Vec<_> = (0..MOST_BYTES / 10).map(|i| json!({"start_s": i})).collect();
+        let long = sets(json!([{"name": "all", "devices": ["sda", "sdb"], "slots": {"all": groups}, "busy_percent": 1.0}]));
+        assert_eq!((&long[0]["slots"], &long[0]["busy_percent"]), (&Value::Null, &json!(1.0)));
+    }
 
     #[test]
     fn the_stretch_with_the_shift_is_shown() {
