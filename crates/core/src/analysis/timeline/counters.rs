@@ -110,6 +110,7 @@ impl CounterTimeline {
             to_ns,
             key,
             flows: sums.flows,
+            averages: None,
             lossy: sums.unknown,
             extended: self.plan.extended.then(|| Extended {
                 inflight_mean: one_device.then(|| share(sums.area_ns)).flatten(),
