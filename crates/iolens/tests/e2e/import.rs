@@ -386,7 +386,7 @@ fn zoom_shows_a_table_as_it_stands_and_nothing_where_it_is_silent() {
     assert_eq!(rates(&[]), ["2 179", "4 165"]);
     assert_eq!(rates(&["--step", "1s"]), ["1 179", "2 179", "3 165", "4 165"]);
     assert_eq!(rates(&["--step", "4s"]), ["4 172"]);
-    assert_eq!(zoomed(&table, &["-x"])[0][13..], ["", "99.8"], "one device's utilisation is that of all");
+    assert_eq!(zoomed(&table, &["-x"])[0][12..], ["", "99.8"], "one device's utilisation is that of all");
     let out = iolens(&["zoom", "--by", "process"]).arg(&table).output().unwrap();
     assert_refused(&out, &["--by", "tables"]);
 }
@@ -438,6 +438,8 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     refused(&[good.clone(), file_with(d, "letter", b"Dear Sir,\nnothing.\n")], &[], &["letter", "not the log"]);
     refused(&[d.to_owned()], &[], &["directory"]);
     refused(&[d.join("absent")], &[], &["absent", "No such file"]);
+    refused(&[file_with(d, "log.xz", b"\xfd7zXZ\0rest")], &[], &["log.xz", "xz -dc"]);
+    refused(&[file_with(d, "log.gz", b"\x1f\x8brest")], &[], &["log.gz", "compression is damaged"]);
     refused(&[file_with(d, "boot", b"Linux 6.1 (h) 11/21/26 _x86_64_ (2 CPU)\n\nDevice tps\n")], &[], &["boot"]);
     refused(&[fixture("import/iostat-cut.json")], &["--strict"], &["iostat-cut.json: line ", "--strict"]);
     refused(std::slice::from_ref(&good), &["--interval", "0"], &["--interval"]);
@@ -446,6 +448,22 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     fs::create_dir(d.join("there")).unwrap();
     assert_refused(&import(d, "there", std::slice::from_ref(&good), &[]), &["there", "exists"]);
     assert_eq!(fs::read_dir(d.join("there")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_log_may_come_through_a_pipe_and_compressed() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = imported(dir.path(), "plain", &[fixture("import/iostat-x.txt")], &["--strict"]);
+    let packed = dir.path().join("iostat.log.2.gz");
+    let out = Command::new("gzip").arg("-c").arg(fixture("import/iostat-x.txt")).output().unwrap();
+    fs::write(&packed, out.stdout).unwrap();
+    let through_pipe = dir.path().join("pipe");
+    let mut c = iolens(&["import", "-", "--strict", "-o"]);
+    let out = c.arg(&through_pipe).stdin(fs::File::open(&packed).unwrap()).output().unwrap();
+    assert!(out.status.success(), "{}", scene(&out));
+    let rows = |recording: &Path| read_rates(recording).unwrap();
+    assert_eq!(rows(&plain), rows(&imported(dir.path(), "packed", &[packed], &["--strict"])));
+    assert_eq!(rows(&plain), rows(&through_pipe));
 }
 
 #[test]
