@@ -27,11 +27,45 @@ BASE_US, MB_PER_S, CHANNELS, JITTER, READAHEAD_KIB = 6000, 100, 4, 0.5, 128
 READER_PER_S = 45
 TARGET, SETTLED_PP, SETTLE_SAMPLES = 70, 5, 10
 P99_TIMES, SHARE_OF_STATIC, TRANSITIONS_PER_MIN = 1.3, 0.8, 2
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 FIXED_PERCENT = (5, 10, 20, 30, 40, 50, 60, 80)
 
 
 def sh(*words, **more):
     return subprocess.run(words, check=True, capture_output=True, text=True, **more).stdout.strip()
+
+
+# Whatever runs on the disk: it must be gone before the disk can be.
+RUNNING = []
+
+
+def start(words, **more):
+    """A program in a process group of its own, which `end_all` ends with all its children."""
+    RUNNING.append(subprocess.Popen(words, process_group=0, **more))
+    return RUNNING[-1]
+
+
+def end_all():
+    for process in RUNNING:
+        # iolens passes SIGTERM on and lets its command run, so that it can end; killed it could not.
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if process.poll() is None:
+                try:
+                    os.killpg(process.pid, number)
+                    process.wait(timeout=30)
+                except (ProcessLookupError, subprocess.TimeoutExpired):
+                    pass
+
+
+def umount(path):
+    """A command that is ended while it writes lets go of its files only when what is in flight is done."""
+    for attempt in range(60):
+        try:
+            return sh("umount", path)
+        except subprocess.CalledProcessError as e:
+            if "busy" not in e.stderr or attempt == 59:
+                raise
+            time.sleep(0.5)
 
 
 class Disk:
@@ -51,7 +85,7 @@ class Disk:
                        str(BASE_US), str(MB_PER_S), str(CHANNELS), str(JITTER)]
             # Whatever ends this program must not end the disk first: what is in flight on it would never be answered.
             subprocess.Popen(command, start_new_session=True)
-            self.undo.append(lambda: sh("umount", self.fuse))
+            self.undo.append(lambda: umount(self.fuse))
             while not os.path.exists(f"{self.fuse}/disk"):
                 time.sleep(0.05)
             self.loop = sh("losetup", "--find", "--show", "--direct-io=on", f"{self.fuse}/disk")
@@ -63,13 +97,16 @@ class Disk:
             sh("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=1", self.loop)
             # The kernel's own zeroing of inode tables would be a third party on this disk.
             sh("mount", "-o", "noinit_itable", self.loop, self.mount)
-            self.undo.append(lambda: sh("umount", self.mount))
+            self.undo += [lambda: umount(self.mount), end_all]
         except BaseException:
             self.__exit__()
             raise
         return self
 
     def __exit__(self, *_):
+        # A second signal must not leave half of it: on this disk nothing takes long.
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
         for step in reversed(self.undo):
             try:
                 step()
@@ -95,7 +132,7 @@ def forget(path):
 
 
 def reader(disk, seconds):
-    return subprocess.Popen(
+    return start(
         ["chrt", "-f", "40", "fio", "--name=fg", f"--filename={disk.mount}/fg", "--size=64m", "--rw=randread", "--bs=4k",
          "--direct=1", "--ioengine=psync", f"--rate_iops={READER_PER_S}", "--time_based", f"--runtime={seconds}",
          "--output-format=json", "--randrepeat=0"], stdout=subprocess.PIPE, text=True)
@@ -119,7 +156,7 @@ class Copy:
     def __init__(self, disk, prefix, seconds, to_the_end=True):
         source, target = f"{disk.mount}/source", f"{disk.mount}/target"
         forget(source)
-        cp = subprocess.Popen([*prefix, "sh", "-c", f"cp {source} {target} && sync -f {target}"], process_group=0)
+        cp = start([*prefix, "sh", "-c", f"cp {source} {target} && sync -f {target}"])
         watch = reader(disk, seconds)
         begin, marks = time.monotonic(), []
 
@@ -128,7 +165,7 @@ class Copy:
                 marks.append((time.monotonic() - begin, size_of(target)))
                 time.sleep(0.1)
 
-        looking = threading.Thread(target=look)
+        looking = threading.Thread(target=look, daemon=True)
         looking.start()
         self.p99, self.mean = p99_ms(watch)
         looking.join()
@@ -209,7 +246,8 @@ def main():
     a.add_argument("--actuator", default="auto")
     a.add_argument("--no-sweep", action="store_true")
     a = a.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in ENDING:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     print(f"load of this machine before: {os.getloadavg()[0]:.2f}")
     with Disk(2 * a.mib + 512) as disk:
         fill(f"{disk.mount}/fg", 64), fill(f"{disk.mount}/source", a.mib)

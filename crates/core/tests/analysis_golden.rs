@@ -245,7 +245,7 @@ fn window_of(ios: &[Io], from_ns: i64, to_ns: i64) -> [(u64, f64, f64); 2] {
     let report = builder.finish(to_ns);
     [Class::Read, Class::Write].map(|class| {
         let c = report.devices.devices[0].class(class);
-        (c.ios, c.bytes as f64 / KIB, c.mean_us.expect("I/Os"))
+        (c.ios.expect("counted"), c.bytes.expect("counted") as f64 / KIB, c.mean_us.expect("I/Os"))
     })
 }
 

@@ -406,7 +406,7 @@ fn counters_alone_give_counts_and_means_but_no_percentiles() {
     let report = builder.finish(100);
     let d = &report.devices.devices[0];
     let read = d.class(Class::Read);
-    assert_eq!((report.devices.ios, read.ios, read.mean_us, read.p99_us), (4, 4, Some(2000.0), None));
+    assert_eq!((report.devices.ios, read.ios, read.mean_us, read.p99_us), (4, Some(4), Some(2000.0), None));
     assert_eq!((d.busy_percent, d.concurrency.mean, d.concurrency.p50), (None, Some(2.0), None));
     assert_eq!(report.util_io_ticks_percent[&DEV], 50.0);
     assert!(report.details.is_empty() && report.findings.is_empty());

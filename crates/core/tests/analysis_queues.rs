@@ -135,8 +135,9 @@ fn a_mixture_costs_what_its_parts_cost() {
     near(read.per_io_us, 200.0, 0.1, "reads, per I/O");
     near(write.per_io_us, 100.0, 0.1, "writes, per I/O");
     near(write.per_kib_us, 10.0, 0.01, "writes, per KiB");
-    let rates =
-        [Class::Read, Class::Write].map(|c| (d.class(c).ios as f64 / seconds, d.class(c).bytes as f64 / seconds));
+    let rates = [Class::Read, Class::Write].map(|c| {
+        (d.class(c).ios.expect("counted") as f64 / seconds, d.class(c).bytes.expect("counted") as f64 / seconds)
+    });
     let rho = iolens_core::analysis::mix::load(&rates, &detail.stages.costs, 1.0).expect("known");
     near(rho, d.busy_percent.expect("a window") / 100.0, 0.002, "one server is busy by its load");
 }

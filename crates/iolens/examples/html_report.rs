@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Simulation::new().run(seconds, |io| builder.push(io));
     let report = builder.finish(end);
     let devices: Vec<_> =
-        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
+        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum())).collect();
 
     let begun = Instant::now();
     let mut overview = Overview::new(OverviewPlan::whole(window, scopes(&devices, |_| false, 8)));

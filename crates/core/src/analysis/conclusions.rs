@@ -130,6 +130,29 @@ pub(super) fn conclude_link(detail: &LinkDetail, path_of: PathOf) -> Vec<Finding
     detail.streams.iter().flat_map(of_stream).collect()
 }
 
+/// The findings of a table of averages: bursts that one-second samples hide. `slowest` is the highest mean latency, in
+/// microseconds, that the other class had in a row that meets an interval.
+pub(super) fn conclude_table(
+    dev: DevId,
+    class: Class,
+    slot_ns: i64,
+    limit: Limit,
+    bursts: &[BurstDetail],
+    slowest: impl Fn(i64, i64) -> Option<f64>,
+) -> Vec<Finding> {
+    let source = Bursting { dev: Some(dev), class, slot_ns, limit: Some(limit) };
+    let mut found = hidden_bursts(&source, bursts, &|_, _| None);
+    for f in &mut found {
+        let other = if class == Class::Read { Class::Write } else { Class::Read };
+        let us = slowest(f.from_ns, f.to_ns);
+        f.evidence.insert("other_class_mean_max_us".to_owned(), json!(us));
+        if let Some(us) = us {
+            f.summary.push_str(&format!(" {} took up to {} on average meanwhile.", plural(other), time(us)));
+        }
+    }
+    found
+}
+
 /// Whose bursts are told.
 struct Bursting {
     dev: Option<DevId>,

@@ -54,12 +54,11 @@ impl Counted {
 }
 
 fn class_summary(flow: Option<Flow>) -> ClassSummary {
-    let flow = flow.unwrap_or_default();
     ClassSummary {
-        ios: flow.ios,
-        bytes: flow.bytes,
-        mean_us: flow.mean_us(),
-        low_n: flow.ios < LOW_N,
+        ios: flow.map(|f| f.ios),
+        bytes: flow.map(|f| f.bytes),
+        mean_us: flow.and_then(|f| f.mean_us()),
+        low_n: flow.is_none_or(|f| f.ios < LOW_N),
         ..ClassSummary::default()
     }
 }

@@ -15,10 +15,10 @@ use crate::model::{Class, DevId, Io, LossReason, Lost};
 /// otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ClassSummary {
-    /// Completed I/Os.
-    pub ios: u64,
-    /// Bytes they moved.
-    pub bytes: u64,
+    /// Completed I/Os; `None` if the source does not say (imported tables may know bytes and no I/Os, or neither).
+    pub ios: Option<u64>,
+    /// Bytes they moved; `None` if the source does not say.
+    pub bytes: Option<u64>,
     /// Merges into them, as the kernel counts them; `None` if the source does not say.
     pub merges: Option<u64>,
     /// Of them failed; `None` if the source does not say.
@@ -112,6 +112,22 @@ pub struct DeviceSummary {
     pub concurrency: Concurrency,
     /// I/Os that completed here and are not in the numbers above; `None`: some, but not even their number is known.
     pub lost_ios: Option<u64>,
+}
+
+impl DevicesSummary {
+    /// All I/Os, as far as anything says how many there were.
+    pub fn known_ios(&self) -> Option<u64> {
+        let said = self.devices.is_empty() || self.devices.iter().flat_map(|d| &d.classes).any(|c| c.ios.is_some());
+        (said || self.ios > 0).then_some(self.ios)
+    }
+
+    /// All bytes, as far as anything says how many there were.
+    pub fn known_bytes(&self) -> Option<u64> {
+        let classes = || self.devices.iter().flat_map(|d| &d.classes);
+        let silent = classes().any(|c| c.ios > Some(0) && c.bytes.is_none());
+        let said = self.devices.is_empty() || (classes().any(|c| c.bytes.is_some()) && !silent);
+        (said || self.bytes > 0).then_some(self.bytes)
+    }
 }
 
 impl DeviceSummary {
@@ -228,8 +244,8 @@ impl ClassSums {
         let n = self.total.n();
         let mean = |sum: i128, n: u64| (n > 0).then(|| sum as f64 / n as f64 / 1e3);
         ClassSummary {
-            ios: n,
-            bytes: self.bytes,
+            ios: Some(n),
+            bytes: Some(self.bytes),
             merges: self.merges,
             errors: self.errors,
             mean_us: self.total.mean_us(),
@@ -452,8 +468,8 @@ impl Counts {
         devices.sort_by_key(|d| d.dev);
         DevicesSummary {
             window,
-            ios: devices.iter().flat_map(|d| &d.classes).map(|c| c.ios).sum(),
-            bytes: devices.iter().flat_map(|d| &d.classes).map(|c| c.bytes).sum(),
+            ios: devices.iter().flat_map(|d| &d.classes).filter_map(|c| c.ios).sum(),
+            bytes: devices.iter().flat_map(|d| &d.classes).filter_map(|c| c.bytes).sum(),
             devices,
             lost_ios: self.lost.0,
             censored_ios: self.censored,
@@ -573,10 +589,10 @@ mod tests {
         assert_eq!(d.concurrency.mean, Some(0.2));
         assert_eq!((d.concurrency.p75, d.concurrency.p99, d.concurrency.max), (Some(0), Some(1), Some(1)));
         let r = d.class(Class::Read);
-        assert_eq!((r.ios, r.bytes, r.mean_us, r.p99_us), (1000, 4_096_000, Some(2000.0), Some(2000.0)));
+        assert_eq!((r.ios, r.bytes, r.mean_us, r.p99_us), (Some(1000), Some(4_096_000), Some(2000.0), Some(2000.0)));
         assert_eq!((r.queue_mean_us, r.device_mean_us), (Some(500.0), Some(1500.0)));
         let w = d.class(Class::Write);
-        assert_eq!((w.ios, w.mean_us, w.p50_us, w.sequential_percent), (0, None, None, None));
+        assert_eq!((w.ios, w.mean_us, w.p50_us, w.sequential_percent), (Some(0), None, None, None));
     }
 
     #[test]

@@ -317,7 +317,11 @@ fn others(r: &RunFacts) -> Option<Verdict> {
     }
     let mut who = r.others.clone();
     who.sort_by(|a, b| b.1.total_cmp(&a.1));
-    Some(Verdict::OtherWriters { who: who.into_iter().take(3).map(|o| o.0).collect(), percent: 100.0 * theirs / total })
+    // Theirs are counted where they complete, which may be after the counters were read: all is the most there is.
+    Some(Verdict::OtherWriters {
+        who: who.into_iter().take(3).map(|o| o.0).collect(),
+        percent: 100.0 * theirs / total.max(theirs),
+    })
 }
 
 /// Device bytes of a side that the application can have caused.

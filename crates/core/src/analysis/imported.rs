@@ -3,9 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::audit::is_sum_of_all;
+use super::burst_detail::bursts_of;
+use super::bursts::{Limit, learned_limit};
+use super::cells::{CLASSES, Series};
+use super::conclusions::conclude_table;
 use super::devices::{ClassSummary, Concurrency, DeviceSummary};
+use super::findings::Finding;
 use super::timeline::{CounterRates, Flow};
-use crate::model::{Class, DevId, Device, IntervalRates};
+use crate::model::{Class, DevId, Device, IntervalRates, Lost};
 
 /// The difference of counters that `r` must have come from: counts are whole again, latency sums are mean times count.
 pub fn counter_rates(r: &IntervalRates) -> CounterRates {
@@ -24,6 +29,37 @@ pub fn counter_rates(r: &IntervalRates) -> CounterRates {
         busy_ns: r.util_percent.map(share),
         area_ns: r.in_flight.map(|n| (n * interval as f64) as i64),
     }
+}
+
+/// The same cut at the multiples of `step_ns` after `from_ns`: what a row says of its interval, spread evenly over it.
+pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates> {
+    let (whole, length) = (counter_rates(r), r.interval_ns());
+    if length <= step_ns || step_ns <= 0 {
+        return vec![whole];
+    }
+    // Sums up to an instant are rounded, not their parts: the parts then add up to the whole.
+    let part = |n: i64, a: i64, b: i64| {
+        let up_to = |t: i64| i128::from(n) * i128::from(t - r.from_ns) / i128::from(length);
+        (up_to(b) - up_to(a)) as i64
+    };
+    let mut out = Vec::new();
+    let mut at = r.from_ns;
+    while at < r.to_ns {
+        let next = from_ns.saturating_add(((at - from_ns).div_euclid(step_ns) + 1).saturating_mul(step_ns));
+        let to = next.min(r.to_ns);
+        let of = |n: u64| part(n as i64, at, to) as u64;
+        let flow = |f: Flow| Flow { ios: of(f.ios), bytes: of(f.bytes), total_ns: part(f.total_ns, at, to) };
+        out.push(CounterRates {
+            dev: r.dev,
+            from_ns: at,
+            to_ns: to,
+            flows: whole.flows.map(|f| f.map(flow)),
+            busy_ns: whole.busy_ns.map(|n| part(n, at, to)),
+            area_ns: whole.area_ns.map(|n| part(n, at, to)),
+        });
+        at = to;
+    }
+    out
 }
 
 /// The rows that may be added up: sums over devices are left out where the devices stand beside them, and of several
@@ -81,6 +117,69 @@ pub fn summaries(rates: &[IntervalRates], window: std::ops::Range<i64>) -> Vec<D
     by_device.into_iter().map(|(dev, rows)| summary(dev, &rows)).collect()
 }
 
+/// I/Os of `rates` in `window` that no class is known of (`tps` alone).
+pub fn unclassed_ios(rates: &[IntervalRates], window: std::ops::Range<i64>) -> u64 {
+    let inside = rates.iter().filter(|r| r.from_ns >= window.start && r.to_ns <= window.end);
+    let classless = inside.filter(|r| r.classes.iter().all(|c| c.ios_per_s.is_none()));
+    classless.filter_map(|r| r.all.ios(r.interval_ns())).sum()
+}
+
+/// Longer rows show no burst that one-second samples hide.
+const LONGEST_ROW_NS: i64 = 100_000_000;
+
+/// The bursts (A13) in tables of rows of a tenth of a second or less, in `window`. `limit_of` is what a device can carry, if
+/// the user knows; else the table's own peak is the measure.
+pub fn bursts(
+    rates: &[IntervalRates],
+    window: std::ops::Range<i64>,
+    losses: &[Lost],
+    limit_of: impl Fn(DevId) -> Option<Limit>,
+) -> Vec<Finding> {
+    let mut by_device: BTreeMap<DevId, Vec<&IntervalRates>> = BTreeMap::new();
+    for r in rates.iter().filter(|r| r.from_ns >= window.start && r.to_ns <= window.end) {
+        by_device.entry(r.dev).or_default().push(r);
+    }
+    let lossy = |from_ns, to_ns| losses.iter().any(|l| l.from_ns < to_ns && l.to_ns > from_ns);
+    let mut found = Vec::new();
+    for (dev, rows) in by_device {
+        for class in CLASSES {
+            let Some(series) = series(&rows, class) else { continue };
+            let Some(limit) = limit_of(dev).or_else(|| learned_limit(&series)) else { continue };
+            let other = CLASSES.into_iter().find(|c| *c != class);
+            let slowest = |from_ns: i64, to_ns: i64| {
+                let met = rows.iter().filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
+                met.filter_map(|r| r.classes[other? as usize].mean_us).max_by(f64::total_cmp)
+            };
+            let bursts = bursts_of(&series, &limit, lossy, |_, _| None);
+            found.extend(conclude_table(dev, class, series.dt_ns, limit, &bursts, slowest));
+        }
+    }
+    found
+}
+
+/// A device's rows as slots of equal length; `None` if they are too long, do not say how much, or are too far apart.
+fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
+    let mut lengths: Vec<i64> = rows.iter().map(|r| r.interval_ns()).filter(|ns| *ns > 0).collect();
+    lengths.sort_unstable();
+    let dt_ns = *lengths.get(lengths.len() / 2)?;
+    let (from_ns, to_ns) = (rows.iter().map(|r| r.from_ns).min()?, rows.iter().map(|r| r.to_ns).max()?);
+    let slots = usize::try_from((to_ns - from_ns).checked_add(dt_ns - 1)? / dt_ns).ok()?;
+    if dt_ns > LONGEST_ROW_NS || slots > 16 * rows.len() {
+        return None;
+    }
+    let mut series = Series { from_ns, dt_ns, ios: vec![0; slots], bytes: vec![0; slots] };
+    let mut known = false;
+    for r in rows {
+        // Ends may be off the grid by what their tool was late.
+        let slot = ((r.to_ns - from_ns - dt_ns / 2) / dt_ns).clamp(0, slots as i64 - 1) as usize;
+        let c = &r.classes[class as usize];
+        known |= c.bytes_per_s.is_some();
+        series.bytes[slot] += c.bytes(r.interval_ns()).unwrap_or(0);
+        series.ios[slot] += c.ios(r.interval_ns()).unwrap_or(0);
+    }
+    known.then_some(series)
+}
+
 /// The tables' own utilisation of each device in percent, weighted by time.
 pub fn utilisation(rates: &[IntervalRates], dev: DevId) -> Option<f64> {
     weighted(rates.iter().filter(|r| r.dev == dev).filter_map(|r| Some((r.util_percent?, r.interval_ns()))))
@@ -93,16 +192,18 @@ fn weighted(values: impl Iterator<Item = (f64, i64)>) -> Option<f64> {
 
 fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
     let class = |class: Class| {
-        let (mut flow, mut timed) = (Flow::default(), Flow::default());
+        let (mut ios, mut bytes, mut timed) = (None, None, Flow::default());
         for r in rows {
-            let Some(f) = counter_rates(r).flows[class as usize] else { continue };
-            flow.add(&f);
-            if r.classes[class as usize].mean_us.is_some() {
-                timed.add(&f);
+            let c = &r.classes[class as usize];
+            for (sum, n) in [(&mut ios, c.ios(r.interval_ns())), (&mut bytes, c.bytes(r.interval_ns()))] {
+                *sum = n.map(|n| sum.unwrap_or(0) + n).or(*sum);
+            }
+            if let (Some(_), Some(flow)) = (c.mean_us, counter_rates(r).flows[class as usize]) {
+                timed.add(&flow);
             }
         }
-        let (ios, bytes, mean_us) = (flow.ios, flow.bytes, timed.mean_us());
-        ClassSummary { ios, bytes, mean_us, low_n: ios < super::LOW_N, ..ClassSummary::default() }
+        let low_n = ios.is_none_or(|n| n < super::LOW_N);
+        ClassSummary { ios, bytes, mean_us: timed.mean_us(), low_n, ..ClassSummary::default() }
     };
     let mean = weighted(rows.iter().filter_map(|r| Some((r.in_flight?, r.interval_ns()))));
     DeviceSummary {
@@ -142,6 +243,27 @@ mod tests {
     }
 
     #[test]
+    fn a_long_row_in_pieces_is_the_same_row() {
+        let mut r = IntervalRates::new(100, 1_600, DevId(1));
+        r.classes[1].ios_per_s = Some(7e6);
+        r.classes[1].mean_us = Some(3.0);
+        r.util_percent = Some(40.0);
+        let whole = counter_rates(&r);
+        let cut = pieces(&r, 50, 400);
+        assert_eq!(
+            cut.iter().map(|p| (p.from_ns, p.to_ns)).collect::<Vec<_>>(),
+            [(100, 450), (450, 850), (850, 1250), (1250, 1600)]
+        );
+        let flows = || cut.iter().filter_map(|p| p.flows[1]);
+        let mut sum = Flow::default();
+        flows().for_each(|f| sum.add(&f));
+        assert_eq!(Some(sum), whole.flows[1]);
+        assert_eq!(cut.iter().filter_map(|p| p.busy_ns).sum::<i64>(), 600);
+        assert!(flows().all(|f| f.ios.abs_diff(10 * 400 / 1500) <= 1), "evenly: {cut:?}");
+        assert_eq!((pieces(&r, 0, 2000), cut[0].flows[0]), (vec![whole], None));
+    }
+
+    #[test]
     fn means_are_weighted_by_ios_and_utilisation_by_time() {
         let row = |from_s: i64, to_s: i64, ios_per_s, us, util| {
             let mut r = IntervalRates::new(from_s * 1_000_000_000, to_s * 1_000_000_000, DevId(1));
@@ -151,7 +273,8 @@ mod tests {
         };
         let rates = [row(0, 1, 90.0, 100.0, 10.0), row(1, 4, 10.0 / 3.0, 1100.0, 50.0)];
         let s = &summaries(&rates, 0..4_000_000_000)[0];
-        assert_eq!((s.classes[0].ios, s.classes[0].mean_us), (100, Some(200.0)));
+        assert_eq!((s.classes[0].ios, s.classes[0].mean_us), (Some(100), Some(200.0)));
+        assert_eq!((s.classes[0].bytes, s.classes[1].ios), (None, None), "what no row says is not zero");
         assert_eq!(utilisation(&rates, DevId(1)), Some(40.0));
         assert_eq!((s.classes[0].p99_us, s.busy_percent), (None, None));
     }

@@ -173,7 +173,8 @@ impl ReportBuilder {
         if devices.ios == 0 && !self.plan.has_ios {
             devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
             let classes = || devices.devices.iter().flat_map(|d| &d.classes);
-            (devices.ios, devices.bytes) = (classes().map(|c| c.ios).sum(), classes().map(|c| c.bytes).sum());
+            let (ios, bytes) = (classes().filter_map(|c| c.ios).sum(), classes().filter_map(|c| c.bytes).sum());
+            (devices.ios, devices.bytes) = (ios, bytes);
         }
         let mut found = trouble.finish(devices.ios);
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));
@@ -181,7 +182,8 @@ impl ReportBuilder {
         let gathered = swept.into_iter().zip(stages).zip(completed).zip(s2c);
         let gathered = gathered.map(|(((swept, stages), completed), s2c)| Gathered { swept, stages, completed, s2c });
         for (dev, gathered) in known.into_iter().zip(gathered) {
-            let Some(summary) = devices.devices.iter().find(|d| d.dev == dev && d.classes.iter().any(|c| c.ios > 0))
+            let Some(summary) =
+                devices.devices.iter().find(|d| d.dev == dev && d.classes.iter().any(|c| c.ios > Some(0)))
             else {
                 continue;
             };

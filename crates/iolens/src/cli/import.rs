@@ -20,7 +20,7 @@ use super::units::{Instant, parse_duration_ns, parse_instant};
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ImportPlan {
-    /// The logs
+    /// The logs; - is standard input, and what gzip has compressed is unpacked
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Directory to write; must not exist yet

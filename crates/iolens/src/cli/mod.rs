@@ -246,6 +246,7 @@ pub struct WindowArgs {
 ///   iolens zoom db.iolens                              one row a second
 ///   iolens zoom db.iolens --step 10ms --from 153 --to 155
 ///   iolens zoom db.iolens --by device --format csv -x
+///   iolens zoom iostat.iolens                          of an imported table, its own rows
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ZoomPlan {
@@ -262,9 +263,9 @@ pub struct ZoomPlan {
 /// The rows of `zoom` and `live`.
 #[derive(Debug, Clone, Args)]
 pub struct RowArgs {
-    /// Length of a row's interval, at least 1ms
-    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
-    pub step: i64,
+    /// Length of a row's interval, at least 1ms [default: 1s]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration_ns)]
+    pub step: Option<i64>,
     /// What a row stands for
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
@@ -274,6 +275,13 @@ pub struct RowArgs {
     /// More columns: percentiles, in-flight, busy time
     #[arg(short = 'x', long)]
     pub extended: bool,
+}
+
+impl RowArgs {
+    /// The step in nanoseconds, a second unless told otherwise.
+    pub fn step_ns(&self) -> i64 {
+        self.step.unwrap_or(1_000_000_000)
+    }
 }
 
 /// What a row stands for.

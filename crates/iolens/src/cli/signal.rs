@@ -114,6 +114,9 @@ pub struct EnterPlan {
     /// Directory of a control group
     #[arg(long = "group", value_name = "DIR")]
     pub groups: Vec<PathBuf>,
+    /// Where to write a byte if there is no becoming it
+    #[arg(long, value_name = "FILE")]
+    pub tell: Option<PathBuf>,
     /// The command
     #[arg(last = true, value_name = "CMD", required = true)]
     pub command: Vec<OsString>,

@@ -24,6 +24,9 @@ pub fn run(plan: &ImportPlan) -> Result<u8> {
     for place in &got.damage.places {
         eprintln!("iolens: {}", escape::terminal(&place.to_string()));
     }
+    if let Some(more @ 1..) = got.damage.count.checked_sub(got.damage.places.len() as u64) {
+        eprintln!("iolens: and {more} more damaged lines or records, not named here");
+    }
     print!("{}", summary(plan, &got));
     Ok(0)
 }

@@ -39,7 +39,7 @@ pub fn run(plan: &LivePlan) -> Result<u8> {
     let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
     let devices = choose_devices(&topology, &plan.devices)?;
-    let options = FeedOptions { counters_step_ns: plan.rows.step, ..FeedOptions::new(plan.source) };
+    let options = FeedOptions { counters_step_ns: plan.rows.step_ns(), ..FeedOptions::new(plan.source) };
     let feed = Feed::open(&options, devices.as_deref(), &topology)?;
     if feed.source() == Source::Counters && !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
         bail!(DEVICES_ONLY);
@@ -74,7 +74,7 @@ struct Screen {
 impl Screen {
     fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<Screen> {
         let by = group_by(plan.rows.by);
-        let writer = ZoomWriter::new(format(plan.rows.format), by, plan.rows.extended, plan.rows.step);
+        let writer = ZoomWriter::new(format(plan.rows.format), by, plan.rows.extended, plan.rows.step_ns());
         let writer = if source == Source::Counters { writer.sampled() } else { writer };
         let mut out = std::io::stdout().lock();
         out.write_all(writer.begin().as_bytes())?;
@@ -125,10 +125,10 @@ fn from_events(
     over: impl Fn(i64) -> bool,
 ) -> Result<()> {
     let hold = if plan.rows.extended { PATIENCE } else { NONE };
-    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.rows.step, plan.rows.extended), hold)?;
+    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.rows.step_ns(), plan.rows.extended), hold)?;
     let mut seen_to_ns = 0;
     let start_ns = feed.start_ns();
-    let wait_ns = options.poll_ns.min(plan.rows.step);
+    let wait_ns = options.poll_ns.min(plan.rows.step_ns());
     let mut seeker = screen.wants_names().then(Seeker::start);
     loop {
         let now_ns = monotonic_ns() - start_ns;
@@ -151,7 +151,7 @@ fn from_events(
         screen.rows(std::iter::from_fn(|| timeline.next_row()))?;
         if over(now_ns) {
             // A last interval that is not over yet would show too little.
-            timeline.finish(seen_to_ns / plan.rows.step * plan.rows.step)?;
+            timeline.finish(seen_to_ns / plan.rows.step_ns() * plan.rows.step_ns())?;
             return screen.rows(std::iter::from_fn(|| timeline.next_row()));
         }
         feed.wait(start_ns + now_ns + wait_ns);
@@ -189,7 +189,7 @@ impl Steps {
         let counted = counters.iter().filter(|c| screen.layers.counts(c.dev));
         let found: Vec<_> = counted.filter_map(|c| self.differences.push(c)).collect();
         if let Some((from_ns, to_ns)) = self.before_ns.zip(at_ns).filter(|(from, to)| from < to) {
-            let step_ns = (to_ns - from_ns).max(plan.rows.step);
+            let step_ns = (to_ns - from_ns).max(plan.rows.step_ns());
             let mut timeline =
                 CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.rows.extended))?;
             found.iter().for_each(|d| timeline.push(d));

@@ -8,14 +8,16 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::files::By;
+use iolens_core::analysis::imported::{pieces, without_doubles};
 use iolens_core::analysis::links::Link;
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Device, Histogram, Lost, Source};
+use iolens_core::model::{DevId, Device, Histogram, IntervalRates, Lost, Source};
 use iolens_core::store::{IoColumns, Recording, read_stages};
 
 use super::layers::Layers;
+use super::zoom_rates as tables;
 use super::{decode, files, names, source, window};
 use crate::cli::{CarryLimit, ReportPlan};
 use crate::present::html::{self, Names, ReportData};
@@ -36,10 +38,15 @@ const MOST_DETAILS: usize = 8;
 /// No recording, a window outside it, or no place for the HTML file.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
-    let range = window::resolve(&recording, &plan.window)?;
+    let mut range = window::resolve(&recording, &plan.window)?;
+    if let (Some(tables), None) = (tables::of(&recording)?, plan.window.from) {
+        // A table's time column need not begin at zero, and before it nothing is known.
+        range.start = tables::begin_ns(&tables).min(range.end);
+    }
     let names = names::read(&recording, range.end)?;
     let mut report = analyse(&recording, &range, &names, &plan.limits)?;
-    super::report_rates::add(&recording, range.clone(), &mut report)?;
+    let (limits, _) = limits(&recording.meta().devices, &plan.limits)?;
+    super::report_rates::add(&recording, range.clone(), &limits, &mut report)?;
     if let Some(path) = &plan.output {
         write_html(&recording, &range, &report, &names, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
@@ -189,7 +196,7 @@ fn overviews(
 ) -> Result<(OverviewData, Option<OverviewData>)> {
     let meta = recording.meta();
     let devices: Vec<(DevId, u64)> =
-        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().map(|c| c.ios).sum())).collect();
+        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum())).collect();
     let layers = Layers::doubled(&meta.devices, GroupBy::All);
     let is_layer = |dev| !layers.counts(dev);
     let window = Window::new(range.start, range.end);
@@ -201,12 +208,37 @@ fn overviews(
         each_difference(recording, range, |d| overview.push(d))?;
         return Ok((overview.finish(), None));
     }
+    if let Some(rates) = tables::of(recording)? {
+        return Ok((overview_of_tables(recording, window, &devices, &rates), None));
+    }
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MOST_SCOPES));
     let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;
     let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), MOST_DETAILS);
     let reads: Vec<Range<i64>> = plan.reads(base.longest_ns).iter().map(|w| w.from_ns..w.to_ns).collect();
     let details = overview(recording, range, plan, &reads)?;
     Ok((base, Some(details)))
+}
+
+/// What imported tables show: each row in slots of its own length, coarser rows spread over them.
+fn overview_of_tables(
+    recording: &Recording,
+    window: Window,
+    devices: &[(DevId, u64)],
+    rates: &[IntervalRates],
+) -> OverviewData {
+    let single: BTreeSet<(DevId, i64)> =
+        without_doubles(rates, &recording.meta().devices).iter().map(|r| (r.dev, r.to_ns)).collect();
+    // A sum of what stands beside it, or a coarser table of the same, is drawn by itself only.
+    let double: BTreeSet<DevId> = rates.iter().filter(|r| !single.contains(&(r.dev, r.to_ns))).map(|r| r.dev).collect();
+    let row_ns = tables::own_step_ns(rates).unwrap_or(1_000_000_000);
+    let scopes = scopes(devices, |dev| double.contains(&dev), MOST_SCOPES);
+    let plan = OverviewPlan::whole_of_tables(window, scopes, row_ns);
+    let mut overview = CounterOverview::new(plan);
+    recording.lost(window.from_ns..window.to_ns).iter().for_each(|l| overview.lost(l));
+    for r in rates.iter().filter(|r| r.from_ns < window.to_ns && r.to_ns > window.from_ns) {
+        pieces(r, window.from_ns, row_ns).iter().for_each(|piece| overview.push(piece));
+    }
+    overview.finish()
 }
 
 fn overview(

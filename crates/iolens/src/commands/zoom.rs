@@ -12,7 +12,7 @@ use iolens_core::model::{Class, DevId, Device, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::layers::Layers;
-use super::{names, source, window};
+use super::{names, source, window, zoom_rates};
 use crate::cli::{By, Format, ZoomPlan};
 use crate::present::html::Names;
 use crate::present::zoom::{self, ZoomWriter};
@@ -24,24 +24,39 @@ use crate::present::{demo_text, escape};
 /// No recording, a window outside it, or more rows than anybody can want.
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
-    let range = window::resolve(&recording, &plan.window)?;
+    let mut range = window::resolve(&recording, &plan.window)?;
     let rows = &plan.rows;
     let by = group_by(rows.by);
+    let tables = zoom_rates::of(&recording)?;
+    let own_step = tables.as_deref().and_then(zoom_rates::own_step_ns);
+    let step_ns = rows.step.or(own_step).unwrap_or(rows.step_ns());
+    if let (Some(tables), None) = (&tables, plan.window.from) {
+        // A table's time column need not begin at zero, and before it nothing is known.
+        range.start = zoom_rates::begin_ns(tables).min(range.end);
+    }
     let timeline = TimelinePlan {
         window: Window::new(range.start, range.end),
-        step_ns: rows.step,
+        step_ns,
         by,
         always: device_keys(&recording.meta().devices, by),
         extended: rows.extended,
     };
     timeline.check()?;
-    if recording.meta().source == Source::Counters && !matches!(by, GroupBy::All | GroupBy::Device) {
-        bail!("--by: this recording was made from counters, which know devices only");
+    if !matches!(by, GroupBy::All | GroupBy::Device) {
+        if recording.meta().source == Source::Counters {
+            bail!("--by: this recording was made from counters, which know devices only");
+        }
+        if tables.is_some() {
+            bail!("--by: this recording was imported from tables, which know devices only");
+        }
     }
     say_source(recording.meta());
+    if let Some(own) = own_step.filter(|own| step_ns < *own) {
+        eprintln!("iolens: the tables have averages over {} s: finer rows repeat them", own as f64 / 1e9);
+    }
     let layers = Layers::doubled(&recording.meta().devices, by);
     layers.say();
-    let mut writer = ZoomWriter::new(format(rows.format), by, rows.extended, rows.step);
+    let mut writer = ZoomWriter::new(format(rows.format), by, rows.extended, step_ns);
     let mut out = BufWriter::new(std::io::stdout().lock());
     out.write_all(writer.begin().as_bytes())?;
     let meta = recording.meta();
@@ -49,13 +64,14 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
         GroupBy::Cgroup | GroupBy::File => names::read(&recording, range.end)?,
         GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
     };
-    each_row(
-        &recording,
-        range,
-        timeline,
-        |dev| layers.counts(dev),
-        |row| Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?),
-    )?;
+    let counts = |dev| layers.counts(dev);
+    let show = |row: Row| Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?);
+    match &tables {
+        Some(tables) => {
+            zoom_rates::rows(&recording, tables, &timeline, counts, range.end)?.into_iter().try_for_each(show)?
+        }
+        None => each_row(&recording, range, timeline, counts, show)?,
+    }
     out.write_all(writer.end().as_bytes())?;
     out.flush()?;
     if let Some(note) = writer.cut_short().filter(|_| rows.format != Format::Table) {
@@ -143,9 +159,6 @@ fn each_row(
     counts: impl Fn(DevId) -> bool,
     mut show: impl FnMut(Row) -> Result<()>,
 ) -> Result<()> {
-    if let Some(rows) = super::zoom_rates::rows(recording, &plan, &counts, range.end)? {
-        return rows.into_iter().try_for_each(show);
-    }
     if recording.meta().source == Source::Counters {
         return each_row_of_counters(recording, range, plan, counts, show);
     }

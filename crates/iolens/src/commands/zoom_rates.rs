@@ -1,35 +1,61 @@
 //! Rows of `zoom` for recordings that hold imported tables instead of I/Os.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
-use iolens_core::analysis::imported::{counter_rates, without_doubles};
-use iolens_core::analysis::timeline::{CounterTimeline, GroupBy, Row, TimelinePlan};
-use iolens_core::model::DevId;
+use iolens_core::analysis::imported::without_doubles;
+use iolens_core::analysis::timeline::{GroupBy, Row, TableTimeline, TimelinePlan};
+use iolens_core::model::{DevId, IntervalRates};
 use iolens_core::store::{Recording, read_rates};
 
-/// The rows; `None` if the recording holds I/Os (or no tables), which tell more.
+/// A recording's tables, if it holds no I/Os, which tell more.
 ///
 /// # Errors
-/// The tables are damaged, or more rows are asked for than anybody can want.
-pub fn rows(
-    recording: &Recording,
-    plan: &TimelinePlan,
-    counts: impl Fn(DevId) -> bool,
-    end_ns: i64,
-) -> Result<Option<Vec<Row>>> {
+/// The tables are damaged.
+pub fn of(recording: &Recording) -> Result<Option<Vec<IntervalRates>>> {
     if recording.ios_stored() > 0 {
         return Ok(None);
     }
-    let rates = read_rates(recording.path())?;
-    if rates.is_empty() {
-        return Ok(None);
+    Ok(Some(read_rates(recording.path())?).filter(|r| !r.is_empty()))
+}
+
+/// How long the rows of the finest table usually are: the step that shows each row as it stands; in nanoseconds.
+pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
+    let mut lengths: BTreeMap<DevId, Vec<i64>> = BTreeMap::new();
+    for r in rates {
+        lengths.entry(r.dev).or_default().push(r.interval_ns());
     }
-    let rates = match plan.by {
-        GroupBy::All => without_doubles(&rates, &recording.meta().devices),
-        _ => rates,
+    let median = |of: &mut Vec<i64>| {
+        of.sort_unstable();
+        of.get(of.len() / 2).copied()
     };
-    let mut timeline = CounterTimeline::new(plan.clone())?;
-    for r in rates.iter().filter(|r| counts(r.dev)) {
-        timeline.push(&counter_rates(r));
+    lengths.values_mut().filter_map(median).min().map(|ns| ns.max(1_000_000))
+}
+
+/// Where the tables begin.
+pub fn begin_ns(rates: &[IntervalRates]) -> i64 {
+    rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0)
+}
+
+/// The rows.
+///
+/// # Errors
+/// More of them than anybody can want.
+pub fn rows(
+    recording: &Recording,
+    rates: &[IntervalRates],
+    plan: &TimelinePlan,
+    counts: impl Fn(DevId) -> bool,
+    end_ns: i64,
+) -> Result<Vec<Row>> {
+    let mut timeline = TableTimeline::new(plan.clone())?;
+    match plan.by {
+        GroupBy::All => {
+            let single = without_doubles(rates, &recording.meta().devices);
+            single.iter().filter(|r| counts(r.dev)).for_each(|r| timeline.push(r));
+        }
+        _ => rates.iter().filter(|r| counts(r.dev)).for_each(|r| timeline.push(r)),
     }
-    Ok(Some(timeline.finish(end_ns)?))
+    recording.lost(plan.window.from_ns..end_ns).iter().for_each(|l| timeline.lost(l));
+    Ok(timeline.finish(end_ns)?)
 }

@@ -93,14 +93,21 @@ impl EventWindow {
 }
 
 struct DiskUnions {
+    dev: DevId,
     all: BusyUnion,
     foreign: BusyUnion,
     ios: u64,
+    /// The sets that it is in.
+    sets: Vec<usize>,
 }
 
+/// By what an I/O is known to be somebody's: process, control group, file.
+type Marks = (Option<i32>, Option<i64>, Option<i32>, Option<i64>);
+
 struct Collected {
-    disks: HashMap<DevId, DiskUnions>,
-    sets: Vec<(HashSet<DevId>, BusyUnion)>,
+    /// A few: looking through them is faster than hashing, and there may be very many I/Os.
+    disks: Vec<DiskUnions>,
+    sets: Vec<BusyUnion>,
     from_ns: i64,
     latencies: Histogram,
     own_bytes: u64,
@@ -108,18 +115,57 @@ struct Collected {
     lost: Option<u64>,
     complete_to_ns: i64,
     own: Own,
+    /// What was found of the I/O before: most come in runs of the same process and file.
+    last: Option<(Marks, bool)>,
     failed: Option<String>,
 }
 
 impl Collected {
+    fn new(devices: &[HashSet<DevId>], now: i64) -> Collected {
+        let union = || BusyUnion::new(now);
+        let disk = |dev: DevId| DiskUnions {
+            dev,
+            all: union(),
+            foreign: union(),
+            ios: 0,
+            sets: (0..devices.len()).filter(|i| devices[*i].contains(&dev)).collect(),
+        };
+        let all: HashSet<DevId> = devices.iter().flatten().copied().collect();
+        Collected {
+            disks: all.into_iter().map(disk).collect(),
+            sets: devices.iter().map(|_| union()).collect(),
+            from_ns: now,
+            latencies: Histogram::new(),
+            own_bytes: 0,
+            lost: Some(0),
+            complete_to_ns: now,
+            own: Own::default(),
+            last: None,
+            failed: None,
+        }
+    }
+
+    fn set_own(&mut self, own: Own) {
+        (self.own, self.last) = (own, None);
+    }
+
+    fn is_own(&mut self, io: &Io) -> bool {
+        let marks = (io.tgid, io.cgroup, io.fs_dev, io.ino);
+        match self.last {
+            Some((before, own)) if before == marks => own,
+            _ => self.last.insert((marks, self.own.caused(io))).1,
+        }
+    }
+
     fn take(&mut self, io: &Io) {
-        let Some(disk) = self.disks.get_mut(&io.dev) else { return };
+        let own = self.is_own(io);
+        let Some(disk) = self.disks.iter_mut().find(|d| d.dev == io.dev) else { return };
         disk.all.push(io.start_ns(), io.done_ns);
         disk.ios += 1;
-        for (_, union) in self.sets.iter_mut().filter(|s| s.0.contains(&io.dev)) {
-            union.push(io.start_ns(), io.done_ns);
+        for i in &disk.sets {
+            self.sets[*i].push(io.start_ns(), io.done_ns);
         }
-        if self.own.caused(io) {
+        if own {
             self.own_bytes += u64::try_from(io.bytes).unwrap_or(0);
         } else {
             disk.foreign.push(io.start_ns(), io.done_ns);
@@ -128,18 +174,18 @@ impl Collected {
     }
 
     fn window(&mut self, to_ns: i64) -> EventWindow {
-        let ios: u64 = self.disks.values().map(|d| d.ios).sum();
+        let ios: u64 = self.disks.iter().map(|d| d.ios).sum();
         let lossy = self.lost.is_none_or(|lost| lost * 100 > ios);
         self.lost = Some(0);
-        let disk = |(dev, d): (&DevId, &mut DiskUnions)| {
+        let disk = |d: &mut DiskUnions| {
             let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
-            (*dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
+            (d.dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
         };
         EventWindow {
             from_ns: std::mem::replace(&mut self.from_ns, to_ns),
             to_ns,
             disks: self.disks.iter_mut().map(disk).collect(),
-            any_ns: self.sets.iter_mut().map(|s| s.1.take(to_ns)).collect(),
+            any_ns: self.sets.iter_mut().map(|s| s.take(to_ns)).collect(),
             foreground: std::mem::take(&mut self.latencies),
             own_bytes: std::mem::take(&mut self.own_bytes),
             lossy,
@@ -165,24 +211,13 @@ impl Events {
         let devices: Vec<DevId> = sets.iter().flatten().copied().collect::<HashSet<_>>().into_iter().collect();
         let attributed = attribution && stacks.iter().all(|s| is_transparent(&s.layers));
         let tracer = Tracer::start(TracerOptions {
-            devices: Some(devices.clone()),
+            devices: Some(devices),
             ring_bytes: RING_BYTES,
             attribution: attributed,
             bio_based: stacks.iter().flat_map(|s| &s.disks).any(is_bio_based),
             ..TracerOptions::default()
         })?;
-        let now = monotonic_ns();
-        let collected = Collected {
-            disks: devices.into_iter().map(|d| (d, unions(now))).collect(),
-            sets: sets.into_iter().map(|s| (s, BusyUnion::new(now))).collect(),
-            from_ns: now,
-            latencies: Histogram::new(),
-            own_bytes: 0,
-            lost: Some(0),
-            complete_to_ns: now,
-            own: Own::default(),
-            failed: None,
-        };
+        let collected = Collected::new(&sets, monotonic_ns());
         let shared = Arc::new(Mutex::new(collected));
         let stop = Arc::new(AtomicBool::new(false));
         let (into, until) = (Arc::clone(&shared), Arc::clone(&stop));
@@ -197,7 +232,7 @@ impl Events {
 
     /// By what the background is known from now on.
     pub fn set_own(&self, own: Own) {
-        locked(&self.shared).own = own;
+        locked(&self.shared).set_own(own);
     }
 
     /// Begins the first window at `at_ns`; what was before is forgotten.
@@ -254,10 +289,6 @@ fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
     }
 }
 
-fn unions(from_ns: i64) -> DiskUnions {
-    DiskUnions { all: BusyUnion::new(from_ns), foreign: BusyUnion::new(from_ns), ios: 0 }
-}
-
 /// A blk-mq disk has the directory `mq`; zram and the like take bios only, and need probes that cost the others too.
 fn is_bio_based(disk: &Disk) -> bool {
     disk.stats.first().and_then(|s| s.parent()).is_some_and(|dir| !dir.join("mq").is_dir())
@@ -292,5 +323,22 @@ mod tests {
         assert!(io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)), "its file");
         assert!(!io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))), "the same number on another file system");
         assert!(io(|io| io.cgroup = Some(77)));
+    }
+
+    #[test]
+    fn each_io_is_booked_where_it_belongs_whoever_came_before() {
+        let (a, b, elsewhere) = (DevId::new(8, 0), DevId::new(8, 16), DevId::new(8, 32));
+        let mut c = Collected::new(&[[a].into(), [a, b].into()], 0);
+        c.set_own(Own { tgids: [10].into(), ..Own::default() });
+        let io = |dev, done_ns, tgid| Io { tgid: Some(tgid), ..Io::new(done_ns, dev, Op::READ, 4096, Some(0), 10) };
+        for (dev, done_ns, tgid) in [(a, 10, 10), (a, 30, 11), (b, 50, 11), (b, 70, 10), (elsewhere, 80, 10)] {
+            c.take(&io(dev, done_ns, tgid));
+        }
+        c.set_own(Own { tgids: [11].into(), ..Own::default() });
+        c.take(&io(a, 90, 10));
+        let w = c.window(100);
+        assert_eq!((w.any_ns, w.own_bytes, w.foreground.n()), (vec![30, 50], 2 * 4096, 3));
+        assert_eq!(w.disks[&a], DiskEvents { busy_ns: 30, foreground_ns: 20, ios: 3 });
+        assert_eq!(w.disks[&b], DiskEvents { busy_ns: 20, foreground_ns: 10, ios: 2 });
     }
 }

@@ -31,7 +31,7 @@ pub fn load_done(reads: u64, flushes: u64, written_bytes: u64) -> String {
 
 /// The sentence above the tables: what the worst slot shows and what the second around it says.
 pub fn worst_moment(worst: &Row, second: &Row) -> String {
-    let mib = |row: &Row| row.kib_per_s(Class::Write) / 1024.0;
+    let mib = |row: &Row| row.kib_per_s(Class::Write).unwrap_or(0.0) / 1024.0;
     let read_ms = |row: &Row| {
         row.mean_us(Class::Read).map_or("no read done".to_owned(), |us| format!("reads took {:.1} ms", us / 1e3))
     };

@@ -61,24 +61,19 @@ const fn extra(
     Field { name, title, width, decimals, extended: true, help, get }
 }
 
-/// A rate of a row that the source knows.
-fn known(row: &Row, rate: f64) -> Value {
-    row.known.then_some(rate).into()
-}
-
 fn ext(row: &Row, get: fn(&Extended) -> Option<f64>) -> Value {
     row.extended.as_ref().and_then(get).into()
 }
 
 /// All columns after the time and the group, in their order.
 pub const FIELDS: &[Field] = &[
-    plain("r_per_s", "r/s", 12, "reads completed per second", |r| known(r, r.ios_per_s(Class::Read))),
-    plain("r_kib_per_s", "Kr/s", 9, "KiB read per second", |r| known(r, r.kib_per_s(Class::Read))),
+    plain("r_per_s", "r/s", 12, "reads completed per second", |r| r.ios_per_s(Class::Read).into()),
+    plain("r_kib_per_s", "Kr/s", 9, "KiB read per second", |r| r.kib_per_s(Class::Read).into()),
     plain("r_us", "us/r", 9, "mean latency of reads, start to done, in microseconds", |r| {
         r.mean_us(Class::Read).into()
     }),
-    plain("w_per_s", "w/s", 12, "writes completed per second", |r| known(r, r.ios_per_s(Class::Write))),
-    plain("w_kib_per_s", "Kw/s", 9, "KiB written per second", |r| known(r, r.kib_per_s(Class::Write))),
+    plain("w_per_s", "w/s", 12, "writes completed per second", |r| r.ios_per_s(Class::Write).into()),
+    plain("w_kib_per_s", "Kw/s", 9, "KiB written per second", |r| r.kib_per_s(Class::Write).into()),
     plain("w_us", "us/w", 9, "mean latency of writes, start to done, in microseconds", |r| {
         r.mean_us(Class::Write).into()
     }),

@@ -53,7 +53,8 @@ struct Recording<'a> {
     from_s: f64,
     to_s: f64,
     source: String,
-    ios: u64,
+    /// `null` if nothing says how many.
+    ios: Option<u64>,
     lost_ios: Option<u64>,
     /// Where and why, an entry for each reason.
     losses: Vec<Value>,
@@ -128,7 +129,7 @@ pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, fil
             from_s: window.from_ns as f64 / 1e9,
             to_s: window.to_ns as f64 / 1e9,
             source: meta.source.to_string(),
-            ios: report.devices.ios,
+            ios: report.devices.known_ios(),
             lost_ios: report.devices.lost_ios,
             losses: report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents).map(loss).collect(),
             censored_ios: report.devices.censored_ios,

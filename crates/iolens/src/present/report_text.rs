@@ -36,7 +36,7 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
     );
     // On the layers above, the same I/Os are recorded again.
     let layers = report.devices.devices.iter().filter(|d| facts.layers.contains(&d.dev)).flat_map(|d| &d.classes);
-    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), c| (n + c.ios, b + c.bytes));
+    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), c| (n + c.ios.unwrap_or(0), b + c.bytes.unwrap_or(0)));
     let (ios, bytes) = (report.devices.ios - ios_above, report.devices.bytes - bytes_above);
     let above = match ios_above {
         0 => String::new(),
@@ -47,7 +47,9 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let _ = writeln!(out, "{ios} I/Os, {}{above}, {lost}\n", binary_size(bytes as f64));
+    let ios = report.devices.known_ios().map_or_else(|| "unknown number of".to_owned(), |_| ios.to_string());
+    let size = report.devices.known_bytes().map_or_else(|| "unknown size".to_owned(), |_| binary_size(bytes as f64));
+    let _ = writeln!(out, "{ios} I/Os, {size}{above}, {lost}\n");
 }
 
 /// The findings alone, the first `most` of them.
@@ -154,7 +156,7 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, meta: &Recording
     let _ = writeln!(out, "{}", terminal(&device_name(meta, d.dev)));
     for class in Class::ALL {
         let c = d.class(class);
-        if c.ios > 0 {
+        if c.ios > Some(0) || (c.ios.is_none() && (c.bytes > Some(0) || c.mean_us.is_some())) {
             class_line(out, class, c);
         }
     }
@@ -178,12 +180,12 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, meta: &Recording
 }
 
 fn class_line(out: &mut String, class: Class, c: &ClassSummary) {
-    let name = if c.low_n { format!("{} (few)", class.name()) } else { class.name().to_owned() };
+    let name = if c.low_n && c.ios.is_some() { format!("{} (few)", class.name()) } else { class.name().to_owned() };
     let _ = writeln!(
         out,
         "  {name:<16}{:>11}{:>11}{:>10}{:>10}{:>10}{:>10}{:>11}{:>10}{:>10}{:>7}",
-        c.ios,
-        binary_size(c.bytes as f64),
+        count(c.ios),
+        c.bytes.map_or_else(|| "-".to_owned(), |b| binary_size(b as f64)),
         number(c.mean_us, 1),
         number(c.p50_us, 1),
         number(c.p99_us, 1),
@@ -218,7 +220,7 @@ fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Reco
         let _ =
             writeln!(out, "  {n} I/Os outlived a million others: {sec:.3} s of their time are missing from busy times");
     }
-    if s.devices.iter().flat_map(|d| &d.classes).any(|c| c.ios > 0 && c.low_n) {
+    if s.devices.iter().flat_map(|d| &d.classes).any(|c| c.ios > Some(0) && c.low_n) {
         out.push_str("  (few): fewer than 30 I/Os, percentiles mean little\n");
     }
     match meta.source {

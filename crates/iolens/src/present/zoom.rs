@@ -223,6 +223,7 @@ mod tests {
             to_ns: 153_800_000_000,
             key: GroupKey::Device(DevId(1)),
             flows: [flow(2, 256, 136_888), flow(415, 217_142, 82_941), Flow::default(), Flow::default()],
+            averages: None,
             lossy: false,
             known: true,
             extended: None,

@@ -349,6 +349,79 @@ fn what_a_source_does_not_know_is_null_and_never_zero() {
     }
 }
 
+/// The rows of `zoom --format csv`, cells as they stand.
+fn zoomed(recording: &Path, options: &[&str]) -> Vec<Vec<String>> {
+    let out = iolens(&["zoom", "--format", "csv"]).args(options).arg(recording).output().unwrap();
+    assert!(out.status.success(), "{}", scene(&out));
+    let text = String::from_utf8_lossy(&out.stdout);
+    text.lines().skip(1).map(|l| l.split(',').map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn zoom_shows_a_table_as_it_stands_and_nothing_where_it_is_silent() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = fixture("golden/seed3_agg_10hz.csv");
+    let tenths = imported(dir.path(), "tenths", std::slice::from_ref(&source), &["--strict"]);
+    // Row by row the published table, from its own beginning; a mean of no I/O is no zero.
+    let published = fs::read_to_string(&source).unwrap();
+    let published: Vec<Vec<f64>> =
+        published.lines().skip(1).map(|l| l.split(',').map(|c| c.parse().unwrap()).collect()).collect();
+    let shown = zoomed(&tenths, &[]);
+    assert_eq!(shown.len(), published.len());
+    for (row, truth) in shown.iter().zip(&published) {
+        for (i, (cell, value)) in row.iter().zip(truth).enumerate() {
+            let of_nothing = (i == 3 || i == 6) && truth[i - 2] == 0.0;
+            assert!(if of_nothing { cell.is_empty() } else { cell.parse() == Ok(*value) }, "{row:?} for {truth:?}");
+        }
+    }
+    // A row of two seconds in steps of one is twice the same; what comes before the log is unknown.
+    let log = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n\n\
+               Device:  r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n\
+               vdb 179.00 0.00 716.00 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n\n\
+               Device:  r/s w/s rkB/s wkB/s avgrq-sz avgqu-sz await r_await w_await svctm %util\n\
+               vdb 165.00 0.00 660.00 0.00 8.00 0.99 6.02 6.02 0.00 6.02 99.40\n";
+    let log = file_with(dir.path(), "iostat.txt", log.as_bytes());
+    let table = imported(dir.path(), "table", &[log], &["--strict", "--interval", "2s"]);
+    let rates = |options: &[&str]| zoomed(&table, options).into_iter().map(|r| r[..2].join(" ")).collect::<Vec<_>>();
+    assert_eq!(rates(&[]), ["2 179", "4 165"]);
+    assert_eq!(rates(&["--step", "1s"]), ["1 179", "2 179", "3 165", "4 165"]);
+    assert_eq!(rates(&["--step", "4s"]), ["4 172"]);
+    assert_eq!(zoomed(&table, &["-x"])[0][12..], ["", "99.8"], "one device's utilisation is that of all");
+    let out = iolens(&["zoom", "--by", "process"]).arg(&table).output().unwrap();
+    assert_refused(&out, &["--by", "tables"]);
+}
+
+#[test]
+fn counts_that_a_log_does_not_hold_are_null_in_the_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = |name: &str, files: &[&str]| {
+        let files: Vec<PathBuf> = files.iter().map(|f| fixture(f)).collect();
+        let recording = imported(dir.path(), name, &files, &["--strict"]);
+        json(&["report", recording.to_str().unwrap(), "--json"])
+    };
+    let null = serde_json::Value::Null;
+    let tenths = report("tenths", &["golden/seed3_agg_10hz.csv"]);
+    let all = &tenths["devices"][0];
+    assert_eq!((&all["read"]["ios"], &all["discard"]["ios"], &all["flush"]["ios"]), (&329.into(), &null, &null));
+    assert_eq!(tenths["recording"]["duration_s"], 2.0, "as long as the table");
+    // The burst that everybody knows is found in the table of averages too.
+    let burst = &tenths["findings"][0];
+    assert_eq!(
+        (&burst["kind"], &burst["start_s"], &burst["end_s"]),
+        (&"microburst".into(), &153.5.into(), &153.9.into())
+    );
+    let evidence = &burst["evidence"];
+    assert_eq!(evidence["bytes"], 478_360 * 1024);
+    assert_eq!((&evidence["core_s"], &evidence["core_bytes"]), (&0.2.into(), &(416_518 * 1024).into()));
+    assert_eq!((&evidence["peak_iops"], &evidence["other_class_mean_max_us"]), (&13240.0.into(), &136_888.0.into()));
+    let fio = report("fio", &["import/fio-mix.json"]);
+    let disk = fio["devices"].as_array().unwrap().iter().find(|d| d["name"] == "loop0").unwrap();
+    assert_eq!((&disk["read"]["ios"], &disk["read"]["bytes"]), (&11970.into(), &null), "this fio tells no sectors");
+    let log = report("log", &["import/fio-mix_bw.1.log", "import/fio-mix_clat.1.log"]);
+    assert_eq!((&log["recording"]["ios"], &log["devices"][0]["read"]["ios"]), (&null, &null));
+    assert!(log["devices"][0]["read"]["bytes"].as_u64().unwrap() > 30_000_000);
+}
+
 #[test]
 fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
@@ -365,6 +438,8 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     refused(&[good.clone(), file_with(d, "letter", b"Dear Sir,\nnothing.\n")], &[], &["letter", "not the log"]);
     refused(&[d.to_owned()], &[], &["directory"]);
     refused(&[d.join("absent")], &[], &["absent", "No such file"]);
+    refused(&[file_with(d, "log.xz", b"\xfd7zXZ\0rest")], &[], &["log.xz", "xz -dc"]);
+    refused(&[file_with(d, "log.gz", b"\x1f\x8brest")], &[], &["log.gz", "compression is damaged"]);
     refused(&[file_with(d, "boot", b"Linux 6.1 (h) 11/21/26 _x86_64_ (2 CPU)\n\nDevice tps\n")], &[], &["boot"]);
     refused(&[fixture("import/iostat-cut.json")], &["--strict"], &["iostat-cut.json: line ", "--strict"]);
     refused(std::slice::from_ref(&good), &["--interval", "0"], &["--interval"]);
@@ -373,6 +448,22 @@ fn bad_input_is_refused_in_one_line_and_nothing_is_written() {
     fs::create_dir(d.join("there")).unwrap();
     assert_refused(&import(d, "there", std::slice::from_ref(&good), &[]), &["there", "exists"]);
     assert_eq!(fs::read_dir(d.join("there")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_log_may_come_through_a_pipe_and_compressed() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = imported(dir.path(), "plain", &[fixture("import/iostat-x.txt")], &["--strict"]);
+    let packed = dir.path().join("iostat.log.2.gz");
+    let out = Command::new("gzip").arg("-c").arg(fixture("import/iostat-x.txt")).output().unwrap();
+    fs::write(&packed, out.stdout).unwrap();
+    let through_pipe = dir.path().join("pipe");
+    let mut c = iolens(&["import", "-", "--strict", "-o"]);
+    let out = c.arg(&through_pipe).stdin(fs::File::open(&packed).unwrap()).output().unwrap();
+    assert!(out.status.success(), "{}", scene(&out));
+    let rows = |recording: &Path| read_rates(recording).unwrap();
+    assert_eq!(rows(&plain), rows(&imported(dir.path(), "packed", &[packed], &["--strict"])));
+    assert_eq!(rows(&plain), rows(&through_pipe));
 }
 
 #[test]

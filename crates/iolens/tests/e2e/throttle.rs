@@ -53,6 +53,16 @@ fn the_commands_exit_code_is_passed_through() {
         let (got, scene) = code(command);
         assert_eq!(got, Some(expected), "{command:?}: {scene}");
     }
+    // What never ran has no summary; a command that itself ends with such a code has one.
+    for (command, expected, lines) in
+        [(&["/nonexistent/command"][..], 127, 1), (&["/tmp"], 126, 1), (&["sh", "-c", "exit 127"], 127, 2)]
+    {
+        let out = iolens(&["throttle", "--source", "counters", "--path", home, "--"]).args(command).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        let said: Vec<&str> = said.lines().filter(|l| !l.contains("counters only")).collect();
+        assert_eq!((out.status.code(), said.len()), (Some(expected), lines), "{command:?}: {}", scene(&out));
+        assert_eq!(said[0].contains("held"), lines == 2, "{}", scene(&out));
+    }
 }
 
 #[test]

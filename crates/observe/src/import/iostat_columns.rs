@@ -49,8 +49,8 @@ pub fn column(heading: &str) -> Column {
     use Class::{Discard, Flush, Read, Write};
     match heading {
         "tps" => Column::AllIos,
-        "r/s" => Column::Ios(Read),
-        "w/s" => Column::Ios(Write),
+        "r/s" | "r_s" => Column::Ios(Read),
+        "w/s" | "w_s" => Column::Ios(Write),
         "d/s" => Column::Ios(Discard),
         "f/s" => Column::Ios(Flush),
         "rrqm/s" => Column::Merges(Read),
@@ -62,13 +62,13 @@ pub fn column(heading: &str) -> Column {
         "d_await" => Column::Await(Discard),
         "f_await" => Column::Await(Flush),
         // Solaris' svc_t is the whole response time (wait + active) of all I/Os.
-        "await" | "svc_t" => Column::AllAwait,
+        "await" | "svc_t" | "svc_t_ms" => Column::AllAwait,
         "wsvc_t" | "asvc_t" => Column::AwaitPart,
         "svctm" => Column::Service,
         "aqu-sz" | "avgqu-sz" | "wait" | "actv" => Column::InFlight,
-        "%util" | "util" | "%b" => Column::Util,
-        "kr/s" => Column::Bytes(Read, KIB),
-        "kw/s" => Column::Bytes(Write, KIB),
+        "%util" | "util" | "%b" | "pct_b" => Column::Util,
+        "kr/s" | "kr_s" => Column::Bytes(Read, KIB),
+        "kw/s" | "kw_s" => Column::Bytes(Write, KIB),
         "Mr/s" => Column::Bytes(Read, MIB),
         "Mw/s" => Column::Bytes(Write, MIB),
         "kB/s" => Column::AllBytes(KIB),

@@ -168,6 +168,23 @@ fn solaris_and_illumos() {
 
 /// A published table of eleven disks, every number of it.
 #[test]
+fn solaris_with_commas() {
+    let text = "                    extended device statistics\n\
+                device,r/s,w/s,kr/s,kw/s,wait,actv,svc_t,%w,%b\n\
+                sd43,4.0,13.6,658.6,2004.9,0.0,0.1,2.9,0,5\n";
+    let table = "device,r_s,w_s,kr_s,kw_s,wait,actv,svc_t_ms,pct_w,pct_b\nsd43,4.0,13.6,658.6,2004.9,0.0,0.1,2.9,0,5\n";
+    for text in [text, table] {
+        assert_eq!(recognise(text.as_bytes()), Some(Kind::SolarisIostat));
+        let options = ImportOptions { interval_ns: Some(15_000_000_000), ..ImportOptions::default() };
+        let got = parse_bytes(Kind::SolarisIostat, Path::new("s"), text.as_bytes(), options).unwrap();
+        let row = got.rates.get(0).unwrap();
+        assert_eq!((got.damage.count, got.rates.len(), row.interval_ns()), (0, 1, 15_000_000_000));
+        assert_eq!((row.classes[0].ios_per_s, row.classes[1].bytes_per_s), (Some(4.0), Some(2004.9 * 1024.0)));
+        assert_eq!((row.all.mean_us, row.util_percent), (Some(2900.0), Some(5.0)));
+    }
+}
+
+#[test]
 fn the_published_solaris_table() {
     let csv = include_str!("../../../../fixtures/golden/seed3_iostat_15s_devices.csv");
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|l| l.split(',').collect()).collect();

@@ -10,8 +10,8 @@ use iolens_core::model::{
 use super::damage::{Damage, Place};
 use super::devices::Devices;
 use super::recognise::{Kind, recognise};
-use super::text::without_colours;
-use super::{biosnoop, blktrace, block_events, fio_json, fio_log, iostat_json, iostat_text, rate_table};
+use super::text::{without_colours, without_commas};
+use super::{biosnoop, blktrace, block_events, content, fio_json, fio_log, iostat_json, iostat_text, rate_table};
 
 /// What the user knows that a log does not say.
 #[derive(Debug, Clone, Copy, Default)]
@@ -128,16 +128,22 @@ pub struct Imported {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// A file cannot be read.
-    #[error("{}: {source}", file.display())]
+    #[error("{} cannot be read", file.display())]
     Read {
         /// The file.
         file: PathBuf,
         /// Why.
         source: std::io::Error,
     },
-    /// The content is of no known format.
-    #[error("{}: not the log of a tool that can be imported (iostat, fio, blktrace, biosnoop, perf script with block events)", .0.display())]
-    Unknown(PathBuf),
+    /// The content is of no known format; what it is instead, if that can be said.
+    #[error("{}: not the log of a tool that can be imported{}", .0.display(), .1.map_or_else(|| " (iostat, fio, blktrace, biosnoop, perf script with block events)".to_owned(), |why| format!(": {why}")))]
+    Unknown(PathBuf, Option<&'static str>),
+    /// No file.
+    #[error("{}: is a directory; logs are files, and a recording needs no import (iolens report DIR)", .0.display())]
+    Directory(PathBuf),
+    /// A compressed log that becomes too large, in GiB.
+    #[error("{}: unpacked it has more than {} GiB: import it in parts", .0.display(), .1)]
+    TooLarge(PathBuf, u64),
     /// The format is known and nothing usable is in it.
     #[error("{}: {why}", file.display())]
     Empty {
@@ -162,18 +168,23 @@ pub enum ImportError {
 /// A file cannot be read, is of no known format or holds nothing; or [`ImportOptions::strict`] and something is damaged.
 pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Imported, ImportError> {
     let mut contents = Vec::new();
+    let mut damage = Damage::default();
     for file in files {
-        let bytes = std::fs::read(file).map_err(|source| ImportError::Read { file: file.clone(), source })?;
+        let content::Content { bytes, cut } = content::read(file)?;
         let Some(kind) = recognise(&bytes) else {
             // blktrace leaves an empty file for a processor that saw nothing.
-            if bytes.is_empty() && files.len() > 1 {
+            if bytes.is_empty() && cut.is_none() && files.len() > 1 {
                 continue;
             }
-            return Err(ImportError::Unknown(file.clone()));
+            let why = if cut.is_some() { Some("its compression is damaged") } else { content::in_other_words(&bytes) };
+            return Err(ImportError::Unknown(file.clone(), why));
         };
+        if let Some(why) = cut {
+            damage.record(file, bytes.len() as u64, format!("the rest cannot be unpacked: {why}"));
+        }
         contents.push((file.as_path(), kind, bytes));
     }
-    let mut state = (Devices::default(), Damage::default());
+    let mut state = (Devices::default(), damage);
     let mut logs = Vec::new();
     let traces: Vec<_> = contents.iter().filter(|c| c.1 == Kind::Blktrace).map(|c| (c.0, c.2.as_slice())).collect();
     if let Some((first, _)) = traces.first() {
@@ -207,7 +218,8 @@ fn parse(log: &mut Log, kind: Kind, bytes: &[u8]) {
     let text = if kind == Kind::Blktrace { Cow::Borrowed(bytes) } else { without_colours(bytes) };
     let bytes = &*text;
     match kind {
-        Kind::IostatText | Kind::SolarisIostat => iostat_text::parse(log, bytes),
+        Kind::IostatText => iostat_text::parse(log, bytes),
+        Kind::SolarisIostat => iostat_text::parse(log, &without_commas(bytes)),
         Kind::IostatJson => iostat_json::parse(log, bytes),
         Kind::RateTable => rate_table::parse(log, bytes),
         Kind::FioJson => fio_json::parse(log, bytes),

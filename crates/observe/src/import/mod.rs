@@ -10,6 +10,7 @@ mod biosnoop;
 mod blktrace;
 mod block_events;
 mod clock;
+mod content;
 mod damage;
 mod devices;
 mod fio_json;

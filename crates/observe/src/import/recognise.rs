@@ -1,6 +1,8 @@
 //! Which tool wrote this? Told from the content alone.
 
-use super::text::{Lines, without_colours, words};
+use std::borrow::Cow;
+
+use super::text::{Lines, without_colours, without_commas, words};
 
 /// A format that can be imported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,12 +78,17 @@ fn of_line(line: &[u8]) -> Option<Kind> {
     if super::rate_table::is_heading(line) {
         return Some(Kind::RateTable);
     }
+    if let Cow::Owned(line) = without_commas(line) {
+        return of_line(&line);
+    }
     let first: Vec<&[u8]> = words(line).take(8).collect();
     match first.first()? {
         // The bpftrace version counts milliseconds and has other columns: none of ours.
         &b"TIME(s)" if contains(line, b"LAT(ms)") => return Some(Kind::Biosnoop),
         &b"Device" | &b"Device:" | &b"avg-cpu:" => return Some(Kind::IostatText),
-        &b"device" if contains(line, b"r/s") || contains(line, b"r/i") => return Some(Kind::SolarisIostat),
+        &b"device" if contains(line, b"r/s") || contains(line, b"r/i") || contains(line, b" r_s ") => {
+            return Some(Kind::SolarisIostat);
+        }
         _ => {}
     }
     if words(line).next_back() == Some(b"device") && contains(line, b"actv") {

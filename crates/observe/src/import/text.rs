@@ -66,6 +66,15 @@ pub fn without_colours(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
+/// The text with blanks for commas if those separate its columns (`iostat -r` of Solaris and illumos).
+pub fn without_commas(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let separates = |line: Line| line.bytes.starts_with(b"device,") || line.bytes.ends_with(b",device");
+    if !Lines::new(bytes).any(separates) {
+        return Cow::Borrowed(bytes);
+    }
+    Cow::Owned(bytes.iter().map(|b| if *b == b',' { b' ' } else { *b }).collect())
+}
+
 /// Words between blanks and tabs.
 pub fn words(line: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     line.split(|b| *b == b' ' || *b == b'\t').filter(|w| !w.is_empty())

@@ -21,13 +21,15 @@ pub struct CounterOverview {
     plan: OverviewPlan,
     slots: Vec<Vec<Sums>>,
     losses: Losses,
+    /// Whether anything tells busy time or concurrency; imported tables may not.
+    timed: bool,
 }
 
 impl CounterOverview {
     /// For a plan made by [`OverviewPlan::whole_of_counters`].
     pub fn new(plan: OverviewPlan) -> CounterOverview {
         let slots = plan.stretches.iter().map(|s| vec![Sums::default(); s.slots()]).collect();
-        CounterOverview { losses: Losses::new(plan.window), slots, plan }
+        CounterOverview { losses: Losses::new(plan.window), slots, plan, timed: false }
     }
 
     /// Takes the next difference.
@@ -37,6 +39,7 @@ impl CounterOverview {
         if !self.plan.window.contains(at_ns) {
             return;
         }
+        self.timed |= d.busy_ns.is_some() || d.area_ns.is_some();
         let scopes = self.plan.scopes_with(d.dev);
         for (stretch, slots) in self.plan.stretches.iter().zip(&mut self.slots) {
             if scopes.contains(&stretch.scope) {
@@ -56,7 +59,7 @@ impl CounterOverview {
         let mut levels = Vec::new();
         for (stretch, slots) in self.plan.stretches.iter().zip(&self.slots) {
             let alone = self.plan.scopes[stretch.scope].devices.len() == 1;
-            let detail = if alone { Detail::Counters } else { Detail::SummedCounters };
+            let detail = if alone && self.timed { Detail::Counters } else { Detail::SummedCounters };
             levels.extend(stretch.merges.iter().map(|merge| level(stretch, slots, *merge as usize, detail)));
         }
         OverviewData {

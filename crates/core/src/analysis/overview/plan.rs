@@ -129,6 +129,18 @@ impl OverviewPlan {
         plan
     }
 
+    /// As [`OverviewPlan::whole`], but for tables whose finest rows cover `row_ns`: nothing is finer than they are, each row
+    /// has a slot of its own where there is room, and there are no distributions.
+    pub fn whole_of_tables(window: Window, scopes: Vec<Scope>, row_ns: i64) -> OverviewPlan {
+        let mut plan = OverviewPlan::whole(window, scopes);
+        for s in &mut plan.stretches {
+            let rows = (s.step_ns + row_ns - 1) / row_ns.max(1);
+            *s = Stretch::new(s.scope, window, row_ns.max(1).saturating_mul(rows), &[5, 20]);
+        }
+        plan.distributions = false;
+        plan
+    }
+
     /// Closer looks at `moments`, the most important first: 1 ms slots from half a second before to half a second after
     /// (at most 3 s in all: of longer ones the beginning), and 20 ms slots for a minute around. Moments that the whole
     /// overview already shows as finely are passed over. At most `most` moments are looked at.

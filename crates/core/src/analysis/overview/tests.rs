@@ -238,6 +238,12 @@ fn counters_give_counts_and_means_but_no_quantiles() {
             });
         }
     }
+    let silent = CounterRates { dev: A, from_ns: 0, to_ns: 10_000_000, flows: [None; 4], busy_ns: None, area_ns: None };
+    let mut untimed =
+        CounterOverview::new(OverviewPlan::whole_of_tables(window, vec![Scope { devices: vec![A] }], 30_000_000));
+    untimed.push(&silent);
+    let untimed = untimed.finish();
+    assert_eq!((untimed.levels[0].detail, untimed.levels[0].step_ns), (Detail::SummedCounters, 30_000_000));
     let data = overview.finish();
     let finest = |scope| data.levels.iter().find(|l| l.scope == scope).expect("a level");
     let (sum, one) = (finest(0), finest(1));

@@ -189,6 +189,7 @@ impl CounterTimeline {
             to_ns,
             key,
             flows: sums.flows,
+            averages: None,
             lossy: sums.unknown,
             known,
             extended: self.plan.extended.then(|| Extended {

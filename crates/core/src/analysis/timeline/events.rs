@@ -246,6 +246,7 @@ impl Timeline {
             to_ns,
             key: self.groups.key(g),
             flows: open.flows,
+            averages: None,
             lossy,
             known: true,
             extended: self.plan.extended.then(|| extended(open, to_ns - from_ns)),
@@ -314,7 +315,7 @@ mod tests {
         let rows = rows_of(TimelinePlan::new(Window::OPEN, 10 * MS), Hold::ROWS, &[io], 50 * MS);
         assert_eq!(rows.iter().map(|r| r.to_ns / MS).collect::<Vec<_>>(), [10, 20, 30, 40, 50]);
         assert_eq!(rows.iter().map(|r| r.flows[1].ios).collect::<Vec<_>>(), [0, 0, 1, 0, 0]);
-        assert_eq!((rows[2].ios_per_s(Class::Write), rows[2].kib_per_s(Class::Write)), (100.0, 200.0));
+        assert_eq!((rows[2].ios_per_s(Class::Write), rows[2].kib_per_s(Class::Write)), (Some(100.0), Some(200.0)));
         assert_eq!((rows[2].mean_us(Class::Write), rows[2].mean_us(Class::Read)), (Some(3000.0), None));
     }
 

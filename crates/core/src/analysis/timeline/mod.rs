@@ -8,15 +8,17 @@ mod counters;
 mod differences;
 mod events;
 mod groups;
+mod tables;
 
 use serde::Serialize;
 
 use super::window::Window;
-use crate::model::{Class, Comm, DevId, Io};
+use crate::model::{Class, ClassRates, Comm, DevId, Io};
 
 pub use counters::{CounterRates, CounterTimeline};
 pub use differences::Differences;
 pub use events::Timeline;
+pub use tables::TableTimeline;
 
 /// More rows than this are a mistake in the plan, not an answer.
 pub const MAX_ROWS: u64 = 10_000_000;
@@ -194,6 +196,8 @@ pub struct Row {
     pub key: GroupKey,
     /// By class, indexed by `Class as usize`.
     pub flows: [Flow; 4],
+    /// What an imported table says instead, which knows averages and no counts; then the flows are empty.
+    pub averages: Option<[ClassRates; 4]>,
     /// Some I/Os of this slot are missing from the row (lost, or removed by retention).
     pub lossy: bool,
     /// Whether the source tells what happened here. Counters do not between two readings, nor where a device is not
@@ -209,19 +213,30 @@ impl Row {
         (self.to_ns - self.from_ns) as f64 / 1e9
     }
 
-    /// Completed I/Os per second of `class`.
-    pub fn ios_per_s(&self, class: Class) -> f64 {
-        self.flows[class as usize].ios as f64 / self.seconds()
+    /// Completed I/Os per second of `class`; `None` if the source does not say.
+    pub fn ios_per_s(&self, class: Class) -> Option<f64> {
+        match &self.averages {
+            Some(averages) => averages[class as usize].ios_per_s,
+            None => self.known.then(|| self.flows[class as usize].ios as f64 / self.seconds()),
+        }
     }
 
-    /// KiB per second of `class`.
-    pub fn kib_per_s(&self, class: Class) -> f64 {
-        self.flows[class as usize].bytes as f64 / 1024.0 / self.seconds()
+    /// KiB per second of `class`; `None` if the source does not say.
+    pub fn kib_per_s(&self, class: Class) -> Option<f64> {
+        let bytes_per_s = match &self.averages {
+            Some(averages) => averages[class as usize].bytes_per_s?,
+            None if !self.known => return None,
+            None => self.flows[class as usize].bytes as f64 / self.seconds(),
+        };
+        Some(bytes_per_s / 1024.0)
     }
 
-    /// Mean latency of `class` in microseconds; `None` if nothing completed.
+    /// Mean latency of `class` in microseconds; `None` if nothing completed, or the source does not say.
     pub fn mean_us(&self, class: Class) -> Option<f64> {
-        self.flows[class as usize].mean_us()
+        match &self.averages {
+            Some(averages) => averages[class as usize].mean_us,
+            None => self.flows[class as usize].mean_us(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod start;
 mod suspend;
 
 use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
@@ -81,7 +82,13 @@ pub fn guard() -> Result<u8> {
 /// # Errors
 /// None; what went wrong is printed here, since the exit code is the command's.
 pub fn enter(plan: &EnterPlan) -> Result<u8> {
+    // The exit codes are the command's own too: only this tells whether it was the command that ended. Closed by exec.
+    let tell = plan.tell.as_ref().and_then(|path| File::options().write(true).open(path).ok());
     let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
+    if let Some(mut tell) = tell {
+        // If nobody listens any more, nobody will print a summary.
+        let _ = tell.write_all(b"!");
+    }
     eprintln!("iolens: {}", terminal(&why));
     Ok(code)
 }

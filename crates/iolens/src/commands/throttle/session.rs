@@ -109,7 +109,7 @@ impl Session {
         };
         let took = self.begin.elapsed();
         self.clear_status();
-        if !self.quiet {
+        if !self.quiet && !self.started.never_ran() {
             eprint!("{}", throttle_text::summary(&self.summary(took)));
         }
         self.started.guardian.dismiss();

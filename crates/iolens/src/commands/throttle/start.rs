@@ -1,6 +1,8 @@
 //! Starting the command: its control groups, the guardian, the terminal.
 
 use std::collections::HashSet;
+use std::io::{PipeReader, PipeWriter, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -34,6 +36,17 @@ pub struct Started {
     pub terminal_of: Option<Pid>,
     /// Makes its I/O known by a control group; nothing is done with it.
     _blkio: Option<Group>,
+    /// Says whether it ever ran.
+    refused: (PipeReader, Option<PipeWriter>),
+}
+
+impl Started {
+    /// Whether what ended was not the command but only the attempt to start it.
+    pub fn never_ran(&mut self) -> bool {
+        // With the last writer closed there is either a byte or the end of the pipe, and no wait.
+        self.refused.1 = None;
+        self.refused.0.read(&mut [0]).is_ok_and(|n| n == 1)
+    }
 }
 
 /// Starts the command of `plan`, running freely.
@@ -54,6 +67,9 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
     }
     let mut command = Command::new("/proc/self/exe");
     command.arg0("iolens").arg("enter").args(groups.iter().flat_map(|g| ["--group".as_ref(), g.as_os_str()]));
+    let (heard, told) = std::io::pipe().context("no pipe to the command")?;
+    // By its name, and not inherited: the command must not find a descriptor that it knows nothing of.
+    command.arg("--tell").arg(format!("/proc/{}/fd/{}", std::process::id(), told.as_raw_fd()));
     if actuator.needs_session() {
         command.arg("--session");
     } else {
@@ -77,6 +93,7 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
         leader,
         terminal_of,
         _blkio: blkio,
+        refused: (heard, Some(told)),
     })
 }
 

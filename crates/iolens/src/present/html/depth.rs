@@ -178,7 +178,8 @@ mod tests {
         assert_eq!(got[1]["streams"][0], json!({"class": "read", "largest": null}));
         assert_eq!(got[1]["streams"][1]["largest"]["bytes"], 9);
         let groups: Vec<_> = (0..MOST_BYTES / 10).map(|i| json!({"start_s": i})).collect();
-        let long = sets(json!([{"name": "all", "devices": ["sda", "sdb"], "slots": {"all": groups}, "busy_percent": 1.0}]));
+        let long =
+            sets(json!([{"name": "all", "devices": ["sda", "sdb"], "slots": {"all": groups}, "busy_percent": 1.0}]));
         assert_eq!((&long[0]["slots"], &long[0]["busy_percent"]), (&Value::Null, &json!(1.0)));
     }
 
