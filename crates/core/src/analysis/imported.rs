@@ -62,23 +62,24 @@ pub fn pieces(r: &IntervalRates, from_ns: i64, step_ns: i64) -> Vec<CounterRates
     out
 }
 
-/// The rows that may be added up: sums over devices are left out where the devices stand beside them, and of several
+/// The rows that may be added up: sums over devices are left out while devices stand beside them, and of several
 /// tables of the same sum the finer one counts where it covers the coarser.
 pub fn without_doubles(rates: &[IntervalRates], devices: &[Device]) -> Vec<IntervalRates> {
     let is_sum = |d: &&Device| d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:"));
     let sums: BTreeSet<DevId> = devices.iter().filter(is_sum).map(|d| d.id).collect();
-    if rates.iter().any(|r| !sums.contains(&r.dev)) {
-        return rates.iter().filter(|r| !sums.contains(&r.dev)).copied().collect();
-    }
     let of_all: BTreeSet<DevId> = devices.iter().filter(|d| is_sum_of_all(d)).map(|d| d.id).collect();
-    let tables: Vec<Table> = of_all.iter().map(|dev| Table::of(rates, *dev)).collect();
-    let is_double = |r: &IntervalRates| of_all.contains(&r.dev) && tables.iter().any(|t| t.is_finer_over(r));
+    let tables: Vec<(DevId, Table)> =
+        of_all.iter().map(|dev| (*dev, Table::of(rates.iter().filter(|r| r.dev == *dev)))).collect();
+    let apart = Table::of(rates.iter().filter(|r| !sums.contains(&r.dev)));
+    let is_double = |r: &IntervalRates| {
+        let finer = || tables.iter().any(|(dev, t)| *dev != r.dev && t.interval_ns < r.interval_ns() && t.meets(r));
+        sums.contains(&r.dev) && (apart.meets(r) || (of_all.contains(&r.dev) && finer()))
+    };
     rates.iter().filter(|r| !is_double(r)).copied().collect()
 }
 
 /// When a table has rows, to be looked up fast: a log may have millions of them.
 struct Table {
-    dev: DevId,
     /// What its longest row covers.
     interval_ns: i64,
     /// Beginnings in order, each with the latest end up to there.
@@ -86,24 +87,21 @@ struct Table {
 }
 
 impl Table {
-    fn of(rates: &[IntervalRates], dev: DevId) -> Table {
-        let own = || rates.iter().filter(|r| r.dev == dev);
-        let mut spans: Vec<(i64, i64)> = own().map(|r| (r.from_ns, r.to_ns)).collect();
+    fn of<'a>(rows: impl Iterator<Item = &'a IntervalRates> + Clone) -> Table {
+        let mut spans: Vec<(i64, i64)> = rows.clone().map(|r| (r.from_ns, r.to_ns)).collect();
         spans.sort_unstable();
         let mut latest = i64::MIN;
         for s in &mut spans {
             latest = latest.max(s.1);
             s.1 = latest;
         }
-        Table { dev, interval_ns: own().map(IntervalRates::interval_ns).max().unwrap_or(0), spans }
+        Table { interval_ns: rows.map(IntervalRates::interval_ns).max().unwrap_or(0), spans }
     }
 
-    /// Whether this is another table with shorter rows, of which some share time with `r`.
-    fn is_finer_over(&self, r: &IntervalRates) -> bool {
+    /// Whether some of its rows share time with `r`.
+    fn meets(&self, r: &IntervalRates) -> bool {
         let before_end = self.spans.partition_point(|s| s.0 < r.to_ns);
-        self.dev != r.dev
-            && self.interval_ns < r.interval_ns()
-            && before_end.checked_sub(1).is_some_and(|i| self.spans[i].1 > r.from_ns)
+        before_end.checked_sub(1).is_some_and(|i| self.spans[i].1 > r.from_ns)
     }
 }
 
@@ -301,10 +299,13 @@ mod tests {
         sum.stable_id = Some("aggregate:all".to_owned());
         let mut finer = Device::named("all10", DevId(3));
         finer.stable_id = Some("aggregate:all10".to_owned());
-        let disk = Device::named("sda", DevId(1));
+        let disk_of = |dev| Device::named("sda", DevId(dev));
+        let disk = disk_of(1);
         let (of_disk, of_sum) = (IntervalRates::new(0, 10, DevId(1)), IntervalRates::new(0, 10, DevId(2)));
         assert_eq!(without_doubles(&[of_disk, of_sum], &[disk, sum.clone()]), [of_disk]);
-        let (fine, later) = (IntervalRates::new(5, 6, DevId(3)), IntervalRates::new(10, 20, DevId(2)));
+        let alone = IntervalRates::new(10, 20, DevId(2));
+        assert_eq!(without_doubles(&[of_disk, of_sum, alone], &[disk_of(1), sum.clone()]), [of_disk, alone], "later");
+        let (fine, later) = (IntervalRates::new(5, 6, DevId(3)), alone);
         assert_eq!(without_doubles(&[of_sum, fine, later], &[sum, finer]), [fine, later]);
     }
 }

@@ -78,6 +78,9 @@ pub fn text(d: &Document) -> String {
         let _ = writeln!(out, "  {what}: {}", escape::terminal(value));
     }
     for s in &d.sections {
+        if s.paragraphs.is_empty() && s.tables.iter().all(|t| t.folded) {
+            continue; // what only the page shows
+        }
         let _ = writeln!(out, "\n{}", escape::terminal(&s.title));
         for p in &s.paragraphs {
             let _ = writeln!(out, "  {}", escape::terminal(p));
@@ -273,11 +276,16 @@ mod tests {
             tables: vec![table.clone(), Table { folded: true, caption: Some("closer".to_owned()), ..table }],
             ..Section::default()
         };
+        let links = Section {
+            title: "Elsewhere".to_owned(),
+            links: vec![("cell".to_owned(), "cells/0/report.html".to_owned())],
+            ..Section::default()
+        };
         Document {
             title: "T <x>".to_owned(),
             facts: vec![("host".to_owned(), "h".to_owned())],
             method: vec!["m".to_owned()],
-            sections: vec![section],
+            sections: vec![section, links],
         }
     }
 
@@ -285,9 +293,11 @@ mod tests {
     fn untrusted_names_stay_text_on_every_surface() {
         let t = text(&document());
         assert!(!t.contains('\u{1b}') && t.contains("  name") && !t.contains("closer"), "{t}");
+        assert!(!t.contains("Elsewhere"), "no heading over what only the page shows: {t}");
         let raw = Raw { name: "a.csv".to_owned(), media: "text/csv", content: b"1,2\n<script>".to_vec() };
         let h = html(&document(), &[raw]);
         assert!(!h.contains("a<b>") && !h.contains("<script>") && h.contains("T &lt;x&gt;"), "{h}");
+        assert!(h.contains("Elsewhere") && h.contains("cells/0/report.html"));
         assert!(h.contains("base64,MSwyCjxzY3JpcHQ+\"") && h.contains("<details><summary>closer"));
         let data =
             DataTable::new(2).words("n", ["x,\"y\"".to_owned(), "=1+1".to_owned()]).numbers("v", [-1.5, f64::NAN]);

@@ -166,6 +166,26 @@ fn solaris_and_illumos() {
     assert_eq!((zone.all.mean_us, zone.in_flight), (Some(8000.0), Some(1.0)), "waiting and service add up");
 }
 
+#[test]
+fn an_article_with_tables_of_two_tools() {
+    let text = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n\
+                sd43      4.0   13.6  658.6 2004.9  0.0  0.1    2.9   0   5\n\n\
+                But look at this:\n\n\
+                time r/s Kr/s us/r w/s Kw/s us/w\n\
+                153.1 10 1280 3875 0 0 0\n\
+                153.2 20 2560 damaged 0 0 0\n\
+                153.3 10 1280 5506 0 0 0\n";
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("article.txt");
+    std::fs::write(&file, text).unwrap();
+    let got = import_files(&[file], ImportOptions::default()).unwrap();
+    assert_eq!((got.kinds.len(), got.rates.len()), (2, 3));
+    assert_eq!(got.meta.source.to_string(), "import:rate-table+solaris-iostat");
+    let mut lines: Vec<u64> = got.damage.places.iter().map(|p| p.at).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [4, 8], "lines keep their numbers: {:?}", got.damage);
+}
+
 /// A published table of eleven disks, every number of it.
 #[test]
 fn solaris_with_commas() {

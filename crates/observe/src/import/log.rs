@@ -9,7 +9,7 @@ use iolens_core::model::{
 
 use super::damage::{Damage, Place};
 use super::devices::Devices;
-use super::recognise::{Kind, recognise};
+use super::recognise::{Kind, recognise, sections};
 use super::text::{without_colours, without_commas};
 use super::{biosnoop, blktrace, block_events, content, fio_json, fio_log, iostat_json, iostat_text, rate_table};
 
@@ -194,10 +194,20 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
         logs.push((Kind::Blktrace, log));
     }
     for (file, kind, bytes) in contents.iter().filter(|c| c.1 != Kind::Blktrace) {
-        let mut log = Log::new(file, options, state.0, state.1);
-        parse(&mut log, *kind, bytes);
-        state = (std::mem::take(&mut log.devices), std::mem::take(&mut log.damage));
-        logs.push((*kind, log));
+        let sections = sections(*kind, bytes);
+        let (several, before) = (sections.len() > 1, logs.len());
+        for (kind, bytes) in sections {
+            let mut log = Log::new(file, options, state.0, state.1);
+            parse(&mut log, kind, &bytes);
+            state = (std::mem::take(&mut log.devices), std::mem::take(&mut log.damage));
+            // Of several kinds of tables one may be no more than a heading.
+            if !several || log.first_ns().is_some() || logs.len() == before {
+                logs.push((kind, log));
+            }
+        }
+        if logs.len() > before + 1 && logs[before].1.first_ns().is_none() {
+            logs.remove(before);
+        }
     }
     let (devices, damage) = state;
     finish(logs, devices, damage, options)

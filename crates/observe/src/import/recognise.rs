@@ -74,6 +74,43 @@ pub fn recognise(bytes: &[u8]) -> Option<Kind> {
     json_kind(head)
 }
 
+/// The tables of `bytes`, which is of `kind`, kind by kind: articles and tickets show several tools' output one below the
+/// other. What belongs to another kind is left out but for its line ends, so that lines keep their numbers.
+pub(super) fn sections(kind: Kind, bytes: &[u8]) -> Vec<(Kind, Cow<'_, [u8]>)> {
+    const TABLES: [Kind; 3] = [Kind::IostatText, Kind::SolarisIostat, Kind::RateTable];
+    if !TABLES.contains(&kind) {
+        return vec![(kind, Cow::Borrowed(bytes))];
+    }
+    let mut begins = vec![(0, kind)];
+    for line in Lines::new(bytes) {
+        let text = line.bytes.trim_ascii_start();
+        let may_be_heading = [&b"time"[..], b"device", b"Device"].iter().any(|w| text.starts_with(w));
+        let other = may_be_heading.then(|| of_line(line.bytes)).flatten().filter(|k| TABLES.contains(k));
+        if let (Some(other), Some((_, now))) = (other, begins.last())
+            && other != *now
+        {
+            begins.push((line.bytes.as_ptr() as usize - bytes.as_ptr() as usize, other));
+        }
+    }
+    let mut kinds: Vec<Kind> = begins.iter().map(|b| b.1).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    if let [_] = kinds[..] {
+        return vec![(kind, Cow::Borrowed(bytes))];
+    }
+    let ends = begins.iter().skip(1).map(|b| b.0).chain([bytes.len()]);
+    let spans: Vec<(usize, usize, Kind)> = begins.iter().zip(ends).map(|(b, end)| (b.0, end, b.1)).collect();
+    let only = |kind: Kind| {
+        let mut part = Vec::with_capacity(bytes.len());
+        for (from, to, of) in &spans {
+            let text = &bytes[*from..*to];
+            if *of == kind { part.extend_from_slice(text) } else { part.extend(text.iter().filter(|b| **b == b'\n')) }
+        }
+        part
+    };
+    kinds.into_iter().map(|kind| (kind, Cow::Owned(only(kind)))).collect()
+}
+
 fn of_line(line: &[u8]) -> Option<Kind> {
     if super::rate_table::is_heading(line) {
         return Some(Kind::RateTable);
