@@ -66,6 +66,16 @@ pub fn lock(dir: &Path) -> Result<fs::File> {
     Ok(file)
 }
 
+/// Whether any cell of the experiment in `dir` is complete.
+fn has_results(dir: &Path) -> Result<bool> {
+    for cell in fs::read_dir(dir.join("cells")).with_context(|| format!("{}/cells cannot be listed", dir.display()))? {
+        if cell?.path().join(CELL).is_file() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Experiment {
     /// Begins an experiment in `dir`, or goes on with the same one after an interruption.
     ///
@@ -76,8 +86,13 @@ impl Experiment {
         if path.is_file() {
             let old: Plan<P> =
                 read_json(&path).with_context(|| format!("{} holds another kind of experiment", dir.display()))?;
-            if old.plan != plan.plan || old.kind != plan.kind {
+            if old.kind != plan.kind || (old.plan != plan.plan && has_results(dir)?) {
                 bail!("{}: holds an experiment with other options; choose another directory", dir.display());
+            }
+            if old.plan != plan.plan {
+                // It failed before its first run: options that could not work must not lock the directory.
+                drop(lock(dir)?);
+                write_json(&path, plan)?;
             }
         } else {
             if dir.exists() && fs::read_dir(dir)?.next().is_some() {
@@ -215,6 +230,20 @@ mod tests {
         assert_eq!(fs::read_dir(again.fresh_cell(1).expect("makes")).expect("lists").count(), 0);
         assert!(Experiment::begin(&dir.path().join("x"), &plan("b")).is_err());
         assert!(Experiment::begin(dir.path(), &plan("a")).is_err(), "not empty, no experiment");
+    }
+
+    #[test]
+    fn options_that_could_not_work_do_not_lock_the_directory() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let failed = Experiment::begin(dir.path(), &plan("too large")).expect("begins");
+        failed.fresh_cell(0).expect("makes");
+        assert!(Experiment::begin(dir.path(), &plan("a")).is_err(), "while it runs");
+        drop(failed);
+        let other = Experiment::begin(dir.path(), &plan("a")).expect("nothing was measured yet");
+        other.finish_cell(0, &7).expect("writes");
+        drop(other);
+        assert!(Experiment::begin(dir.path(), &plan("too large")).is_err());
+        assert!(Experiment::begin(dir.path(), &plan("a")).is_ok(), "the plan was replaced");
     }
 
     #[test]
