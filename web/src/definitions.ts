@@ -219,6 +219,7 @@ export const DEFINITIONS: Record<string, Definition> = {
   hiddenFactor: { title: "Hidden factor", text: "How many times less one-second samples show.", formula: "peak ÷ 1 s sampling", id: "A13" },
   limit: { title: "Limit", text: "What the device or link can take: given by the user, or learned as the plateau (else the 99.9th percentile) of this recording.", id: "A13" },
   bucket: { title: "Bucket", text: "Depth of the token bucket that would absorb the burst at its own mean rate over one second.", id: "A13" },
+  byChance: { title: "Expected by chance", text: "How many bursts like this a stream of independent requests of the same rate and sizes would show in the same time, at most. Above one in a million it is not told.", formula: "stretches × exp(−(n·ln(n ÷ μ) − n + μ))", id: "A13" },
   bursts: { title: "Bursts", text: "Stretches of slots above a tenth of the limit that somewhere reach half of it.", id: "A13" },
   cause: { title: "Cause", text: "Who moved most of these bytes: the submitter, or for buffered writes whoever dirtied the pages, with the file where it is known." },
   during: { title: "During", text: "I/Os whose time in flight meets a burst of the other class, or comes within a lag after it.", id: "A14" },
@@ -265,6 +266,6 @@ export const EVIDENCE: Record<string, string> = {
   max_us: "max", slowest_us: "max", slowest_bytes: "size", slowest_class: "class", slowest_device_us: "device", slowest_done_s: "instant",
   slowest_process: "cause", slowest_sector: "sector", ios_over_1s: "slow-io", errors: "io-error", by_error: "io-error",
   first_class: "class", first_done_s: "instant", first_sector: "sector", intervals: "lost", reason: "lost", percent: "lost",
-  verdict: "verdict", acf: "rhythm", n_during: "during", n_outside: "outside",
+  link_devices: "link", expected_by_chance: "byChance", verdict: "verdict", acf: "rhythm", n_during: "during", n_outside: "outside",
   onset_period_s: "onsetPeriod", onset_power: "onsetPeriod", onset_p_value: "pValue",
 };

@@ -112,7 +112,11 @@ export class Store {
   chooseFinding(finding: Finding, range: Range): void {
     this.finding = finding;
     const device = finding.device;
-    if (device) {
+    const link = finding.evidence["link_devices"];
+    if (Array.isArray(link)) {
+      const behind = this.data.scopes.findIndex((s) => link.every((d) => s.devices.includes(String(d))));
+      if (behind >= 0) this.scopeIndex = behind;
+    } else if (device) {
       const alone = this.data.scopes.findIndex((s) => s.devices.length === 1 && s.devices[0] === device);
       const among = this.data.scopes.findIndex((s) => s.devices.includes(device));
       if (alone >= 0) this.scopeIndex = alone;

@@ -119,6 +119,7 @@ pub fn finding(rows: &[AuditRow]) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::AveragedAverages,
         dev: None,
+        link: Vec::new(),
         from_ns: rows.iter().map(|r| r.from_ns).min()?,
         to_ns: rows.iter().map(|r| r.to_ns).max()?,
         severity: if wrong > 0 { Severity::Warning } else { Severity::Info },

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::bursts::{self, Burst, BurstRule, Limit, SampledView, sampled_view};
-use super::cells::{Actor, Series};
+use super::cells::{Actor, Series, Sizes};
+use super::chance::expected_by_chance;
 use super::detail::Around;
 use super::envelope::{active_second_rate, running_sums};
 use super::load::LoadPoint;
@@ -38,6 +39,8 @@ pub struct BurstDetail {
     pub other_max_us: Option<f64>,
     /// How many of those there were (of a large recording: of a sample, scaled).
     pub other_n: Option<u64>,
+    /// How many bursts like it a stream of independent requests of the same rate and sizes would show, at most.
+    pub by_chance: f64,
     /// I/Os are missing from it: its numbers are lower bounds.
     pub lossy: bool,
     /// Who moved most of it. Untrusted text inside.
@@ -57,12 +60,14 @@ pub(super) fn find_bursts(around: &Around, series: &Series, class: Class) -> Fou
     let Some(judged) = limit else { return Found { limit, bursts: Vec::new() } };
     let lossy = |from_ns, to_ns| around.losses.overlap(around.dev, from_ns, to_ns);
     let cause = |from_ns, to_ns| around.cells.main_actor(around.dev, class, &[(from_ns, to_ns)]);
-    Found { limit, bursts: bursts_of(series, &judged, lossy, cause) }
+    let sizes = around.cells.sizes(around.dev, class);
+    Found { limit, bursts: bursts_of(series, sizes, &judged, lossy, cause) }
 }
 
-/// Bursts against a limit. `lossy` and `cause` say of an interval whether I/Os are missing and who moved most.
+/// Bursts against a limit. `sizes` are those of the requests of `series`. `lossy` and `cause` say of an interval whether I/Os are missing and who moved most.
 pub(super) fn bursts_of(
     series: &Series,
+    sizes: Sizes,
     limit: &Limit,
     lossy: impl Fn(i64, i64) -> bool,
     cause: impl Fn(i64, i64) -> Option<Actor>,
@@ -77,6 +82,7 @@ pub(super) fn bursts_of(
         in_flight: None,
         other_max_us: None,
         other_n: None,
+        by_chance: expected_by_chance(series, sizes, &burst),
         lossy: lossy(burst.from_ns, burst.to_ns),
         cause: cause(burst.from_ns, burst.to_ns),
         burst,

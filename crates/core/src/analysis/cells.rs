@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::devices::DeviceIndex;
+use super::device_index::DeviceIndex;
 use super::last_slot::LastSlot;
 use super::window::Window;
 use crate::model::{Class, Comm, DevId, Io, Origin};
@@ -153,6 +153,42 @@ impl Cell {
     }
 }
 
+/// Sums over requests that tell how much their sizes differ.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sizes {
+    bytes: f64,
+    squares: f64,
+}
+
+impl Sizes {
+    /// Takes a request.
+    pub fn add(&mut self, bytes: f64) {
+        self.bytes += bytes;
+        self.squares += bytes * bytes;
+    }
+
+    /// Of a series of which sums alone are known: all requests of a slot are taken to be alike, and no larger than 1 MiB.
+    pub fn of_averages(series: &Series) -> Sizes {
+        let mut sizes = Sizes::default();
+        for (bytes, ios) in series.bytes.iter().zip(&series.ios).map(|(b, n)| (*b as f64, *n as f64)) {
+            sizes.bytes += bytes;
+            sizes.squares += bytes * (bytes / ios.max(1.0)).min(1_048_576.0);
+        }
+        sizes
+    }
+
+    /// Of two streams together.
+    pub fn merge(&mut self, other: Sizes) {
+        self.bytes += other.bytes;
+        self.squares += other.squares;
+    }
+
+    /// The size of the request in which a byte drawn at random lies: what the requests are like that move most.
+    pub fn typical_bytes(&self) -> Option<f64> {
+        (self.bytes > 0.0).then(|| self.squares / self.bytes)
+    }
+}
+
 /// A dense series of slots of one class of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
@@ -198,6 +234,8 @@ pub struct Cells {
     most: usize,
     index: DeviceIndex,
     devices: Vec<Vec<Cell>>,
+    /// Sums of bytes and of their squares, of reads and of writes, by device.
+    sizes: Vec<[Sizes; 2]>,
     total: usize,
     actors: Actors,
 }
@@ -221,7 +259,7 @@ impl Cells {
         let actors = Actors { known: Vec::new(), numbers: HashMap::default(), near: [None; 1 << Actors::NEAR_BITS] };
         let index = DeviceIndex::default();
         let (cell_ns, last) = (Self::FINEST_NS, LastSlot::new());
-        Cells { window, cell_ns, last, most, index, devices: Vec::new(), total: 0, actors }
+        Cells { window, cell_ns, last, most, index, devices: Vec::new(), sizes: Vec::new(), total: 0, actors }
     }
 
     /// Takes the next completed I/O; discards and flushes move no data and are left out.
@@ -233,9 +271,11 @@ impl Cells {
         let i = self.index.number(io.dev) as usize;
         if i == self.devices.len() {
             self.devices.push(Vec::new());
+            self.sizes.push(Default::default());
         }
         let slot = self.last.index(io.done_ns, self.window.from_ns, self.cell_ns) as u32;
         let actor = self.actors.number(io);
+        self.sizes[i][class].add(io.bytes.max(0) as f64);
         let cells = &mut self.devices[i];
         if cells.last().is_none_or(|c| c.slot < slot) {
             cells.push(Cell { slot, ..Cell::default() });
@@ -281,6 +321,12 @@ impl Cells {
     /// The devices that have cells.
     pub fn devices(&self) -> &[DevId] {
         self.index.devices()
+    }
+
+    /// The sizes of all requests of `class` on `dev`.
+    pub fn sizes(&self, dev: DevId, class: Class) -> Sizes {
+        let device = self.index.devices().iter().position(|d| *d == dev);
+        device.and_then(|i| self.sizes[i].get(class as usize)).copied().unwrap_or_default()
     }
 
     fn of(&self, dev: DevId) -> &[Cell] {

@@ -1,6 +1,6 @@
 //! What kernel counters alone say of a device: counts, bytes, mean latencies, no percentiles (A1 summed up).
 
-use super::devices::{ClassSummary, Concurrency, DeviceSummary};
+use super::device_summary::{ClassSummary, Concurrency, DeviceSummary};
 use super::latencies::LOW_N;
 use super::timeline::{CounterRates, Flow};
 use crate::model::{Class, DevId};

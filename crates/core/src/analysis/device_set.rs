@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::devices::{Concurrency, DeviceSweep};
+use super::device_summary::Concurrency;
+use super::devices::DeviceSweep;
 use super::order::{Span, Sweep as _};
 use super::slots::{SlotSummary, SlotSweep};
 use super::window::Window;

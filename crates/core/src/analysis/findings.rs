@@ -93,8 +93,10 @@ impl Severity {
 pub struct Finding {
     /// What.
     pub kind: FindingKind,
-    /// Where; `None` if it concerns all devices.
+    /// Where; `None` if it concerns all devices, or those of `link`.
     pub dev: Option<DevId>,
+    /// The devices behind one link whose sum it is about; empty otherwise.
+    pub link: Vec<DevId>,
     /// When it began, in nanoseconds since the recording's start.
     pub from_ns: i64,
     /// When it ended.

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::audit::is_sum_of_all;
 use super::burst_detail::bursts_of;
 use super::bursts::{Limit, learned_limit};
-use super::cells::{CLASSES, Series};
-use super::conclusions::conclude_table;
-use super::devices::{ClassSummary, Concurrency, DeviceSummary};
+use super::cells::{CLASSES, Series, Sizes};
+use super::device_summary::{ClassSummary, Concurrency, DeviceSummary};
 use super::findings::Finding;
 use super::timeline::{CounterRates, Flow};
+use super::told_bursts::conclude_table;
 use crate::model::{Class, DevId, Device, IntervalRates, Lost};
 
 /// The difference of counters that `r` must have come from: counts are whole again, latency sums are mean times count.
@@ -148,7 +148,7 @@ pub fn bursts(
                 let met = rows.iter().filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
                 met.filter_map(|r| r.classes[other? as usize].mean_us).max_by(f64::total_cmp)
             };
-            let bursts = bursts_of(&series, &limit, lossy, |_, _| None);
+            let bursts = bursts_of(&series, Sizes::of_averages(&series), &limit, lossy, |_, _| None);
             found.extend(conclude_table(dev, class, series.dt_ns, limit, &bursts, slowest));
         }
     }

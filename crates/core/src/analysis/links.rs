@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::burst_detail::{BurstDetail, bursts_of, largest_alone};
 use super::bursts::Limit;
-use super::cells::{Cells, Series};
+use super::cells::{Cells, Series, Sizes};
 use super::losses::Losses;
 use super::window::Window;
 use crate::model::{Class, DevId};
@@ -56,7 +56,9 @@ pub(super) fn detail(link: &Link, cells: &Cells, losses: &Losses, window: Window
             let (dev, _) = link.devices.iter().zip(&own).max_by_key(|(_, s)| bytes(s))?;
             cells.main_actor(*dev, class, &[(from_ns, to_ns)])
         };
-        let bursts = bursts_of(&series, &link.limit, lossy, cause);
+        let mut sizes = Sizes::default();
+        link.devices.iter().for_each(|dev| sizes.merge(cells.sizes(*dev, class)));
+        let bursts = bursts_of(&series, sizes, &link.limit, lossy, cause);
         LinkStream {
             class,
             bytes: series.bytes.iter().sum(),
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!((b.bytes, b.ios), (60_000_000, 2000));
         let told = together.findings.iter().find(|f| f.kind == FindingKind::Microburst && f.dev.is_none());
         let told = told.expect("a finding of the link");
-        assert_eq!(told.evidence["link_devices"], serde_json::json!(["8:0", "8:16"]));
+        assert_eq!(told.link, DISKS);
         assert_eq!(told.evidence["cause"], "flusher (process 7)");
         // In turn each fills half of it; the same bytes in the same minute.
         let apart = report(5_000_000_000, vec![link]);

@@ -11,9 +11,9 @@ pub struct Losses {
 impl Losses {
     const MOST: usize = 10_000;
 
-    /// Takes what is missing; censored I/Os leave no gap worth the name.
+    /// Takes what is missing; censored I/Os leave no gap worth the name, and of missing requests the I/Os are there.
     pub fn push(&mut self, lost: &Lost) {
-        if lost.reason == LossReason::Censored {
+        if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
         }
         self.intervals.push((lost.from_ns, lost.to_ns, lost.dev));
@@ -66,6 +66,7 @@ mod tests {
         l.push(&lost(10, 20, Some(DevId(1)), LossReason::RingFull));
         l.push(&lost(15, 30, None, LossReason::Corrupt));
         l.push(&lost(0, 100, None, LossReason::Censored));
+        l.push(&lost(0, 100, None, LossReason::RequestUnwritten));
         assert!(l.overlap(DevId(1), 0, 11) && !l.overlap(DevId(2), 0, 11) && l.overlap(DevId(2), 30, 40));
         assert_eq!((l.of(DevId(1)), l.of(DevId(2))), (vec![(10, 30)], vec![(15, 30)]));
     }

@@ -125,6 +125,7 @@ impl PageCache {
         Some(Finding {
             kind: FindingKind::PageCache,
             dev: None,
+            link: Vec::new(),
             from_ns,
             to_ns,
             severity: Severity::Info,
@@ -154,6 +155,7 @@ fn written_finding(dev: DevId, w: &Written) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::PageCache,
         dev: Some(dev),
+        link: Vec::new(),
         from_ns: w.from_ns,
         to_ns: w.to_ns,
         severity: Severity::Info,

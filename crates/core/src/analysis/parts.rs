@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use super::cells::Cells;
 use super::detail::{Completed, Swept};
+use super::device_index::DeviceIndex;
 use super::device_set::{SetSweep, SweptSet};
-use super::devices::{Counts, DeviceIndex, DeviceSweep, Issued, Sweeps};
+use super::devices::{Counts, DeviceSweep, Issued, Sweeps};
 use super::io_ticks::Regime;
 use super::level::LevelTime;
 use super::order::{Clipped, Hold, Span, StartOrder, Sweep};

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::bursts::{Limit, LimitSource};
-use super::conclusions::{PathOf, conclude, conclude_link};
+use super::conclusions::{PathOf, conclude};
 use super::counted::Counted;
 use super::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
 use super::device_set::SetSummary;
-use super::devices::DevicesSummary;
+use super::device_summary::DevicesSummary;
 use super::findings::{self, Finding};
 use super::io_ticks::Regime;
 use super::latencies::Latencies;
@@ -19,6 +19,7 @@ use super::parts::{Completions, Issues, Part, Starts};
 use super::slots::SlotSummary;
 use super::stages::Bios;
 use super::timeline::CounterRates;
+use super::told_bursts::conclude_link;
 use super::window::Window;
 use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
 

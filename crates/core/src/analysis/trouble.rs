@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::devices::DeviceIndex;
+use super::device_index::DeviceIndex;
 use super::findings::{Finding, FindingKind, Severity, evidence};
 use super::window::Window;
 use crate::model::{Class, Comm, DevId, Io, LossReason, Lost};
@@ -151,6 +151,7 @@ fn slow_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::SlowIo,
         dev: Some(dev),
+        link: Vec::new(),
         from_ns,
         to_ns,
         severity: if slowest.total_ns >= VERY_SLOW_NS { Severity::Critical } else { Severity::Warning },
@@ -181,6 +182,7 @@ fn error_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::IoError,
         dev: Some(dev),
+        link: Vec::new(),
         from_ns,
         to_ns,
         severity: Severity::Critical,
@@ -228,6 +230,7 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
     Some(Finding {
         kind: FindingKind::LostEvents,
         dev: None,
+        link: Vec::new(),
         from_ns,
         to_ns,
         severity: if many { Severity::Warning } else { Severity::Info },

@@ -108,7 +108,9 @@ impl Recording {
         let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1])?;
         let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1])?;
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
-        let end_ns = meta.end_ns.unwrap_or(last);
+        // A recording does not end before its last I/O, whatever a foreign description says.
+        let last_io = blocks[Table::Io as usize - 1].iter().map(|b| b.max).max().unwrap_or(i64::MIN);
+        let end_ns = meta.end_ns.unwrap_or(last).max(if last_io == 0 { 1 } else { last_io });
         let Opening { damage, warnings, .. } = opening;
         let open = marks.extract_if(.., |m| m.kind == Mark::OPEN_REQUESTS).last();
         lost.extend(open.filter(|_| meta.end_ns.is_none()).and_then(|m| never_closed(&m, open_known, end_ns)));
@@ -132,7 +134,8 @@ impl Recording {
         &self.meta
     }
 
-    /// End of the recording in nanoseconds since its start: as written at its end, or else the last observation.
+    /// End of the recording in nanoseconds since its start: as written at its end, or else the last observation; never
+    /// before the last I/O.
     pub fn end_ns(&self) -> i64 {
         self.end_ns
     }

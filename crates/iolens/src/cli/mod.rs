@@ -218,10 +218,13 @@ pub struct CarryLimit {
 fn parse_limit(text: &str) -> Result<CarryLimit, String> {
     let usage = "give devices and bytes per second: sda=500M, or sda+sdb=2400M for devices behind one link";
     let (devices, size) = text.rsplit_once('=').ok_or(usage)?;
-    let devices: Vec<String> = devices.split('+').map(str::to_owned).collect();
-    let twice = |(i, d): (usize, &String)| devices[..i].contains(d);
-    if devices.iter().any(String::is_empty) || devices.iter().enumerate().any(twice) {
+    let bare = |name: &str| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
+    let devices: Vec<String> = devices.split('+').map(bare).collect();
+    if devices.iter().any(String::is_empty) {
         return Err(usage.to_owned());
+    }
+    if let Some((_, name)) = devices.iter().enumerate().find(|(i, d)| devices[..*i].contains(d)) {
+        return Err(format!("{name:?} stands in it twice"));
     }
     match parse_size(size)? {
         0 => Err("the limit must be above 0".to_owned()),

@@ -12,6 +12,8 @@ use iolens_core::analysis::Part;
 use iolens_core::model::{Io, Lost};
 use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
 
+use super::window;
+
 /// Batches decoded ahead: enough to even out those that take long, few enough to cost some megabytes.
 const AHEAD: usize = 8;
 
@@ -68,7 +70,7 @@ fn each_batch(
     parts: &mut [&mut dyn Part],
     mut eat: impl FnMut(&Batch),
 ) -> Result<Met> {
-    let mut reader = recording.ios(range, columns);
+    let (mut reader, end_ns) = (recording.ios(range, columns), recording.end_ns());
     thread::scope(|scope| {
         let mut others = Vec::new();
         for part in parts {
@@ -79,7 +81,7 @@ fn each_batch(
         }
         let (send, batches) = sync_channel(AHEAD);
         let decoder = thread::Builder::new().name("decode".to_owned()).spawn_scoped(scope, move || {
-            decode(&mut reader, &send, &others);
+            decode(&mut reader, end_ns, &send, &others);
             reader
         })?;
         for batch in batches {
@@ -91,9 +93,20 @@ fn each_batch(
 }
 
 /// Sends what comes until the end, an error, or a receiver that has gone.
-fn decode(reader: &mut IoReader, send: &SyncSender<Result<Arc<Batch>, StoreError>>, others: &[SyncSender<Arc<Batch>>]) {
+fn decode(
+    reader: &mut IoReader,
+    end_ns: i64,
+    send: &SyncSender<Result<Arc<Batch>, StoreError>>,
+    others: &[SyncSender<Arc<Batch>>],
+) {
     while let Some(ios) = reader.next() {
-        let batch = ios.map(|ios| Arc::new(Batch { ios, later_start_ns: reader.later_start_ns() }));
+        let batch = ios.map(|mut ios| {
+            window::hold_inside(&mut ios, end_ns);
+            // What is held inside begins a nanosecond earlier too; after the last nothing does.
+            let later_start_ns = reader.later_start_ns();
+            let ended = later_start_ns == i64::MAX;
+            Arc::new(Batch { ios, later_start_ns: later_start_ns.saturating_sub(i64::from(!ended)) })
+        });
         if let Ok(batch) = &batch
             && others.iter().any(|other| other.send(batch.clone()).is_err())
         {
@@ -165,7 +178,7 @@ mod tests {
             assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");
             // I/Os are 1000 ns apart and take 11: what is known of the next one is nearly its own start.
             let after = part.promised_ns[0] - part.done_ns[0];
-            assert!(part.promised_ns.len() > 2 && after > 0 && after % 1000 == 1000 - 11, "{after}");
+            assert!(part.promised_ns.len() > 2 && after > 0 && after % 1000 == 1000 - 11 - 1, "{after}");
         }
     }
 

@@ -29,7 +29,7 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
         }
         bail!("{path} holds no file-level requests; record them with: iolens record --files");
     }
-    let range = window::resolve(&recording, &plan.window)?;
+    let range = window::resolve_for_analysis(&recording, &plan.window)?;
     let by = match plan.by {
         FilesBy::Class => By::Class,
         FilesBy::Process => By::Process,
@@ -59,17 +59,17 @@ pub fn if_recorded(recording: &Recording, range: &Range<i64>, by: By) -> Result<
 /// # Errors
 /// The recording cannot be read.
 pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesReport> {
-    // What ends with the recording ends at its last instant: a window to the end holds it.
-    let to_ns = if window.to_ns >= recording.end_ns() { i64::MAX } else { window.to_ns };
+    // What ends with the recording ends at its last instant.
+    let range = super::window::with_last_instant(recording, &(window.from_ns..window.to_ns));
     let mut builder = FilesReportBuilder::new(window, by).with_devices(&recording.meta().devices);
-    recording.lost(window.from_ns..to_ns).iter().for_each(|l| builder.lost(l));
+    recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
     let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
-    let mut ios = recording.ios(window.from_ns..to_ns, columns);
+    let mut ios = recording.ios(range.clone(), columns);
     for batch in &mut ios {
         batch?.iter().for_each(|io| builder.push_io(io));
     }
     source::warn(ios.warnings());
-    let mut requests = recording.requests(window.from_ns..to_ns);
+    let mut requests = recording.requests(range);
     for batch in &mut requests {
         batch?.iter().for_each(|r| builder.push(r));
     }

@@ -41,6 +41,11 @@ impl Layers {
         &self.above
     }
 
+    /// Each of them with what it lies on.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
     /// What is left out, in one line for stderr; nothing if nothing is.
     pub fn say(&self) {
         if !self.words.is_empty() {

@@ -8,6 +8,7 @@ mod import;
 pub mod iostat;
 mod lab;
 mod layers;
+mod limits;
 mod live;
 mod names;
 pub mod record;

@@ -6,17 +6,16 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::files::By;
 use iolens_core::analysis::imported::{pieces, without_doubles};
-use iolens_core::analysis::links::Link;
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::{DevId, Device, Histogram, IntervalRates, Lost, Source};
+use iolens_core::model::{DevId, Histogram, IntervalRates, Lost, Source};
 use iolens_core::store::{IoColumns, Recording, read_stages};
 
 use super::layers::Layers;
+use super::limits::limits;
 use super::zoom_rates as tables;
 use super::{decode, files, names, source, window};
 use crate::cli::{CarryLimit, ReportPlan};
@@ -38,7 +37,7 @@ const MOST_DETAILS: usize = 8;
 /// No recording, a window outside it, or no place for the HTML file.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
-    let mut range = window::resolve(&recording, &plan.window)?;
+    let mut range = window::resolve_for_analysis(&recording, &plan.window)?;
     if let (Some(tables), None) = (tables::of(&recording)?, plan.window.from) {
         // A table's time column need not begin at zero, and before it nothing is known.
         range.start = tables::begin_ns(&tables).min(range.end);
@@ -107,7 +106,7 @@ fn analyse(recording: &Recording, range: &Range<i64>, names: &Names, known: &[Ca
     met.damage.iter().for_each(|l| builder.lost(l));
     source::warn(&met.warnings);
     if recording.requests_stored() > 0 {
-        let mut requests = recording.requests(range.clone());
+        let mut requests = recording.requests(window::with_last_instant(recording, range));
         for batch in &mut requests {
             batch?.iter().for_each(|r| builder.request(r));
         }
@@ -121,30 +120,6 @@ fn analyse(recording: &Recording, range: &Range<i64>, names: &Names, known: &[Ca
     }
     source::warn(counters.warnings());
     Ok(builder.finish_naming(range.end, &|fs_dev, ino| names.files.get(&(fs_dev, ino)).cloned()))
-}
-
-/// What the user knows of devices and links, by their numbers.
-///
-/// # Errors
-/// The recording has no such device.
-fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
-    let (mut limits, mut links) = (BTreeMap::new(), Vec::new());
-    for k in known {
-        let number = |name: &String| {
-            let found = devices.iter().find(|d| d.name == *name).map(|d| d.id);
-            found.with_context(|| {
-                let names: Vec<&str> = devices.iter().map(|d| &*d.name).collect();
-                format!("--limit: the recording has no device {name:?}; it has {}", names.join(", "))
-            })
-        };
-        let devices = k.devices.iter().map(number).collect::<Result<Vec<DevId>>>()?;
-        let bytes_per_s = k.bytes_per_s as f64;
-        match devices[..] {
-            [dev] => drop(limits.insert(dev, bytes_per_s)),
-            _ => links.push(Link { devices, limit: Limit { bytes_per_s, source: LimitSource::User } }),
-        }
-    }
-    Ok((limits, links))
 }
 
 /// What only the recording as a whole knows.

@@ -163,7 +163,8 @@ fn each_row(
         return each_row_of_counters(recording, range, plan, counts, show);
     }
     // What was in flight in the window may complete after it; only the extended columns ask for that.
-    let reach = if plan.extended { window::with_in_flight(&range) } else { range.clone() };
+    let reach =
+        if plan.extended { window::with_in_flight(&range) } else { window::with_last_instant(recording, &range) };
     let columns = columns(plan.by);
     let mut timeline = Timeline::new(plan)?;
     for l in recording.lost(range.clone()).iter().filter(|l| l.dev.is_none_or(&counts)) {
@@ -172,7 +173,9 @@ fn each_row(
     let mut reader = recording.ios(reach, columns);
     while let Some(batch) = reader.next() {
         reader.damage().iter().for_each(|l| timeline.lost(l));
-        for io in batch?.iter().filter(|io| counts(io.dev)) {
+        let mut batch = batch?;
+        window::hold_inside(&mut batch, recording.end_ns());
+        for io in batch.iter().filter(|io| counts(io.dev)) {
             timeline.push(io)?;
         }
         while let Some(row) = timeline.next_row() {

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use iolens_core::analysis::files::answers::ClassTable;
 use iolens_core::analysis::files::overhead::Part;
-use iolens_core::analysis::files::report::ClassTable;
 use iolens_core::analysis::files::{By, ClassReport, FilesReport, Group, SlowRequest};
 use iolens_core::model::RecordingMeta;
 

@@ -10,7 +10,7 @@ use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotSummary};
 use iolens_core::model::{DevId, RecordingMeta};
 use serde_json::{Value, json};
 
-use super::report_json::device_name;
+use super::report_json::{device_name, link_name};
 
 fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
@@ -64,7 +64,7 @@ fn link(d: &LinkDetail, meta: &RecordingMeta) -> Value {
         })
     };
     json!({
-        "name": devices.join("+"),
+        "name": link_name(&d.link.devices, meta),
         "devices": devices,
         "limit_bytes_per_s": d.link.limit.bytes_per_s,
         "limit_source": d.link.limit.source,

@@ -100,7 +100,7 @@ struct FindingBlock<'a> {
     end_s: f64,
     severity: &'static str,
     summary: &'a str,
-    evidence: &'a Map<String, Value>,
+    evidence: Map<String, Value>,
 }
 
 /// What the recorder cost, in percent of one core over the recording's length.
@@ -183,15 +183,30 @@ fn loss(f: &Finding) -> Value {
     })
 }
 
+/// The device of a finding, or the devices of a link by the name that they have as a set; `None` if it is about all.
+pub(super) fn finding_place(f: &Finding, meta: &RecordingMeta) -> Option<String> {
+    if f.link.is_empty() { f.dev.map(|dev| device_name(meta, dev)) } else { Some(link_name(&f.link, meta)) }
+}
+
+/// The name of devices behind one link, as `--limit` takes it.
+pub(super) fn link_name(devices: &[DevId], meta: &RecordingMeta) -> String {
+    devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>().join("+")
+}
+
 fn finding<'a>(f: &'a Finding, meta: &RecordingMeta) -> FindingBlock<'a> {
+    let mut evidence = f.evidence.clone();
+    if !f.link.is_empty() {
+        let names: Vec<String> = f.link.iter().map(|dev| device_name(meta, *dev)).collect();
+        evidence.insert("link_devices".to_owned(), names.into());
+    }
     FindingBlock {
         kind: f.kind.name(),
-        device: f.dev.map(|dev| device_name(meta, dev)),
+        device: finding_place(f, meta),
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
         severity: f.severity.name(),
         summary: &f.summary,
-        evidence: &f.evidence,
+        evidence,
     }
 }
 

@@ -2,12 +2,14 @@
 
 use std::fmt::Write;
 
+use iolens_core::analysis::burst_detail::BurstDetail;
+use iolens_core::analysis::links::LinkDetail;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, FindingKind, Report};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
 use super::escape::terminal;
 use super::report_detail_text;
-use super::report_json::{RecordingFacts, bytes_per_io, cpu_percent, device_name};
+use super::report_json::{RecordingFacts, bytes_per_io, cpu_percent, device_name, finding_place, link_name};
 
 /// The whole text.
 pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
@@ -69,7 +71,7 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize) -> String {
 }
 
 fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta) {
-    let device = f.dev.map_or_else(|| "all devices".to_owned(), |dev| device_name(meta, dev));
+    let device = finding_place(f, meta).unwrap_or_else(|| "all devices".to_owned());
     let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
     let _ =
         writeln!(out, "  {:<8}  {}, {}, {from:.3} s to {to:.3} s", f.severity.name(), f.kind.name(), terminal(&device));
@@ -118,7 +120,29 @@ fn devices(out: &mut String, report: &Report, meta: &RecordingMeta) {
     if report.set.members.len() > 1 {
         set(out, report, meta);
     }
+    report.links.iter().for_each(|l| link(out, l, meta));
     out.push('\n');
+}
+
+/// Devices behind one link (A13).
+fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
+    let name = terminal(&link_name(&l.link.devices, meta)).into_owned();
+    let _ = writeln!(out, "link {name}, which carries {}/s", binary_size(l.link.limit.bytes_per_s));
+    for s in l.streams.iter().filter(|s| s.bytes > 0) {
+        let class = if s.class == Class::Read { "reads" } else { "writes" };
+        let bursts = match s.bursts.iter().rev().max_by_key(|b| b.burst.bytes) {
+            None => "no burst reaches half of it".to_owned(),
+            Some(BurstDetail { burst: b, .. }) => format!(
+                "{} bursts reach half of it, the largest {} in {:.2} s from {:.3} s on, at up to {:.1} % of it",
+                s.bursts_found,
+                binary_size(b.bytes as f64),
+                (b.to_ns - b.from_ns) as f64 / 1e9,
+                b.from_ns as f64 / 1e9,
+                b.percent_of_limit
+            ),
+        };
+        let _ = writeln!(out, "  {class} {}: {bursts}", binary_size(s.bytes as f64));
+    }
 }
 
 /// All devices together (A4).

@@ -1,5 +1,6 @@
 //! File-level requests: where a program's I/O time goes (A3 to A12 of requests, A23). A file per question.
 
+pub mod answers;
 pub mod atomic;
 pub mod gap;
 pub mod load;
@@ -9,7 +10,8 @@ pub mod size;
 pub mod syncs;
 pub mod timeline;
 
-pub use report::{By, ClassReport, FilesReport, FilesReportBuilder, Group, SlowRequest};
+pub use answers::{By, ClassReport, FilesReport, Group, SlowRequest};
+pub use report::FilesReportBuilder;
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -38,7 +38,9 @@ impl Losses {
     }
 
     pub(super) fn add(&mut self, lost: &Lost) {
-        if lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
+        // Missing requests leave no gap in what is drawn here: their block I/Os are there.
+        let elsewhere = lost.reason.is_of_requests();
+        if elsewhere || lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
             return;
         }
         let (from_ns, to_ns) = (lost.from_ns.max(self.window.from_ns), lost.to_ns.min(self.window.to_ns));

@@ -18,7 +18,7 @@ mod time;
 
 use serde::Serialize;
 
-use super::devices::DeviceIndex;
+use super::device_index::DeviceIndex;
 use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
 use super::window::Window;
 use crate::model::{Class, DevId, Io, Lost};

@@ -198,6 +198,7 @@ fn moments_are_findings_by_turns_and_extremes() {
     let finding = |kind, s: i64, len: i64| Finding {
         kind,
         dev: Some(A),
+        link: Vec::new(),
         from_ns: s * 1_000_000_000,
         to_ns: (s + len) * 1_000_000_000,
         severity: Severity::Info,

@@ -151,7 +151,7 @@ fn fitting(mut set: Value) -> Value {
 fn with_largest_bursts(mut link: Value) -> Value {
     for stream in link.get_mut("streams").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(Value::Array(bursts)) = stream.as_object_mut().and_then(|s| s.remove("bursts")) else { continue };
-        stream["largest"] = bursts.into_iter().max_by_key(|b| b["bytes"].as_u64()).into();
+        stream["largest"] = bursts.into_iter().rev().max_by_key(|b| b["bytes"].as_u64()).into();
     }
     link
 }

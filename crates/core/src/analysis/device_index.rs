@@ -1,0 +1,48 @@
+//! Numbers for devices: small ones, so that what is kept per device lies in an array.
+
+use std::collections::HashMap;
+
+use crate::model::DevId;
+
+/// Small numbers for devices, in the order in which they appear.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceIndex {
+    devices: Vec<DevId>,
+    numbers: HashMap<DevId, u32>,
+    last: Option<(DevId, u32)>,
+}
+
+impl DeviceIndex {
+    /// Up to so many devices a look along the list is faster than a hash.
+    const FEW: usize = 16;
+
+    /// The number of `dev`; a new one is the next.
+    #[inline]
+    pub fn number(&mut self, dev: DevId) -> u32 {
+        match self.last {
+            Some((last, i)) if last == dev => i,
+            _ => {
+                let i = self.look_up(dev);
+                self.last = Some((dev, i));
+                i
+            }
+        }
+    }
+
+    fn look_up(&mut self, dev: DevId) -> u32 {
+        if let Some(i) = self.devices.iter().take(Self::FEW).position(|d| *d == dev) {
+            return i as u32;
+        }
+        let next = self.devices.len() as u32;
+        let i = if self.devices.len() < Self::FEW { next } else { *self.numbers.entry(dev).or_insert(next) };
+        if i == next {
+            self.devices.push(dev);
+        }
+        i
+    }
+
+    /// The devices by number.
+    pub fn devices(&self) -> &[DevId] {
+        &self.devices
+    }
+}
