@@ -64,7 +64,8 @@ pub(super) fn find_bursts(around: &Around, series: &Series, class: Class) -> Fou
     Found { limit, bursts: bursts_of(series, sizes, &judged, lossy, cause) }
 }
 
-/// Bursts against a limit. `sizes` are those of the requests of `series`. `lossy` and `cause` say of an interval whether I/Os are missing and who moved most.
+/// Bursts against a limit. `sizes` are those of the requests of `series`. `lossy` and `cause` say of an interval whether
+/// I/Os are missing and who moved most.
 pub(super) fn bursts_of(
     series: &Series,
     sizes: Sizes,
