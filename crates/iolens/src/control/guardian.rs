@@ -165,14 +165,21 @@ fn is_silent(input: &impl AsFd) -> bool {
     matches!(poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&SILENCE)), Ok(0))
 }
 
-/// Becomes `command` inside the groups `dirs`, in a session of its own if asked for. Returns only if that fails: the exit code that shells use, and why.
+/// What a group says that is removed while it is being entered.
+const NO_SUCH_GROUP: i32 = rustix::io::Errno::NODEV.raw_os_error();
+
+/// Becomes `command` inside the groups `dirs`, in a session of its own if asked for. Returns only if that fails: the exit
+/// code that shells use, and why.
 pub fn enter_and_run(dirs: &[PathBuf], session: bool, command: &[std::ffi::OsString]) -> (u8, String) {
     if session && let Err(e) = rustix::process::setsid() {
         return (2, format!("no session of its own: {e}"));
     }
     for dir in dirs {
-        if let Err(e) = cgroup::enter(dir) {
-            return (2, format!("{} cannot be entered: {e}", dir.display()));
+        match cgroup::enter(dir) {
+            Ok(()) => {}
+            // iolens was killed before we came here, and its guardian has removed the group: the command runs unheld.
+            Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(NO_SUCH_GROUP) => {}
+            Err(e) => return (2, format!("{} cannot be entered: {e}", dir.display())),
         }
     }
     let Some((name, arguments)) = command.split_first() else { return (2, "no command after --".to_owned()) };

@@ -224,6 +224,12 @@ fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
     });
 }
 
+#[test]
+fn one_killed_before_the_command_has_entered_its_group_does_not_keep_it_from_running() {
+    let out = run(&["enter", "--group", "/sys/fs/cgroup/iolens-throttle-0/gone", "--", "sh", "-c", "exit 5"]);
+    assert_eq!(out.status.code(), Some(5), "{}", scene(&out));
+}
+
 /// What the group of iolens `pid` is limited to, in the words of whichever version has the controller; `None`: no group.
 fn rate_limit(pid: u32) -> Option<String> {
     let name = format!("iolens-throttle-{pid}");
