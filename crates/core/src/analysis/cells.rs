@@ -14,6 +14,11 @@ use crate::model::{Class, Comm, DevId, Io, Origin};
 /// Reads and writes, the classes that cells keep apart (`Class as usize`).
 pub const CLASSES: [Class; 2] = [Class::Read, Class::Write];
 
+/// Of [`CLASSES`] the other one.
+pub(super) fn other(class: Class) -> Class {
+    if class == Class::Read { Class::Write } else { Class::Read }
+}
+
 /// Whoever is behind an I/O, as far as its source could tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actor {
@@ -325,12 +330,15 @@ impl Cells {
 
     /// The sizes of all requests of `class` on `dev`.
     pub fn sizes(&self, dev: DevId, class: Class) -> Sizes {
-        let device = self.index.devices().iter().position(|d| *d == dev);
-        device.and_then(|i| self.sizes[i].get(class as usize)).copied().unwrap_or_default()
+        self.place(dev).and_then(|i| self.sizes[i].get(class as usize)).copied().unwrap_or_default()
+    }
+
+    fn place(&self, dev: DevId) -> Option<usize> {
+        self.index.devices().iter().position(|d| *d == dev)
     }
 
     fn of(&self, dev: DevId) -> &[Cell] {
-        self.index.devices().iter().position(|d| *d == dev).map_or(&[], |i| &self.devices[i])
+        self.place(dev).map_or(&[], |i| &self.devices[i])
     }
 
     /// `class` of `dev` in slots of at least `dt_ns` (a multiple of the cell) over `window`.

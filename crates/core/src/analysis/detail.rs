@@ -7,7 +7,7 @@ pub use super::burst_detail::{BurstDetail, MOST_BURSTS};
 use super::burst_detail::{Found, Surroundings, find_bursts, largest};
 use super::bursts::Limit;
 use super::capacity::{Capacity, Known, capacity};
-use super::cells::{Actor, CLASSES, Cells, Series};
+use super::cells::{self, Actor, CLASSES, Cells, Series};
 use super::envelope::{Unevenness, max_sliding, unevenness};
 use super::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
 use super::latencies::Latencies;
@@ -279,7 +279,7 @@ fn stream(
     let (series, others) = (&both[class as usize], &both[1 - class as usize]);
     let starvation = starvation_of(around, requests[0], &other.bursts, others);
     let surroundings = Surroundings::new(series, load, requests[1]);
-    let other_class = if class == Class::Read { Class::Write } else { Class::Read };
+    let other_class = cells::other(class);
     let cause = |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let intervals: Vec<(i64, i64)> = other.bursts.iter().map(|b| (b.burst.from_ns, b.burst.to_ns)).collect();
     let periodicity = periodicity_of(around, series, class, &own.bursts);

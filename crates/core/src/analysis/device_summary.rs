@@ -131,6 +131,16 @@ impl DeviceSummary {
     pub fn class(&self, class: Class) -> &ClassSummary {
         &self.classes[class as usize]
     }
+
+    /// I/Os of all classes, as far as they are known.
+    pub fn ios(&self) -> u64 {
+        self.classes.iter().filter_map(|c| c.ios).sum()
+    }
+
+    /// Bytes of all classes, as far as they are known.
+    pub fn bytes(&self) -> u64 {
+        self.classes.iter().filter_map(|c| c.bytes).sum()
+    }
 }
 
 /// All devices, and what holds for them together.

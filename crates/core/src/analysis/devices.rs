@@ -278,8 +278,8 @@ impl Counts {
         devices.sort_by_key(|d| d.dev);
         DevicesSummary {
             window,
-            ios: devices.iter().flat_map(|d| &d.classes).filter_map(|c| c.ios).sum(),
-            bytes: devices.iter().flat_map(|d| &d.classes).filter_map(|c| c.bytes).sum(),
+            ios: devices.iter().map(DeviceSummary::ios).sum(),
+            bytes: devices.iter().map(DeviceSummary::bytes).sum(),
             devices,
             lost_ios: self.lost.0,
             censored_ios: self.censored,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::audit::is_sum_of_all;
 use super::burst_detail::bursts_of;
 use super::bursts::{Limit, learned_limit};
-use super::cells::{CLASSES, Series, Sizes};
+use super::cells::{CLASSES, Series, Sizes, other};
 use super::device_summary::{ClassSummary, Concurrency, DeviceSummary};
 use super::findings::Finding;
 use super::timeline::{CounterRates, Flow};
@@ -143,10 +143,9 @@ pub fn bursts(
         for class in CLASSES {
             let Some(series) = series(&rows, class) else { continue };
             let Some(limit) = limit_of(dev).or_else(|| learned_limit(&series)) else { continue };
-            let other = CLASSES.into_iter().find(|c| *c != class);
             let slowest = |from_ns: i64, to_ns: i64| {
                 let met = rows.iter().filter(|r| r.from_ns < to_ns && r.to_ns > from_ns);
-                met.filter_map(|r| r.classes[other? as usize].mean_us).max_by(f64::total_cmp)
+                met.filter_map(|r| r.classes[other(class) as usize].mean_us).max_by(f64::total_cmp)
             };
             let bursts = bursts_of(&series, Sizes::of_averages(&series), &limit, lossy, |_, _| None);
             found.extend(conclude_table(dev, class, series.dt_ns, limit, &bursts, slowest));

@@ -9,7 +9,7 @@ use super::conclusions::{PathOf, conclude};
 use super::counted::Counted;
 use super::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
 use super::device_set::SetSummary;
-use super::device_summary::DevicesSummary;
+use super::device_summary::{DeviceSummary, DevicesSummary};
 use super::findings::{self, Finding};
 use super::io_ticks::Regime;
 use super::latencies::Latencies;
@@ -173,9 +173,8 @@ impl ReportBuilder {
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
             devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
-            let classes = || devices.devices.iter().flat_map(|d| &d.classes);
-            let (ios, bytes) = (classes().filter_map(|c| c.ios).sum(), classes().filter_map(|c| c.bytes).sum());
-            (devices.ios, devices.bytes) = (ios, bytes);
+            devices.ios = devices.devices.iter().map(DeviceSummary::ios).sum();
+            devices.bytes = devices.devices.iter().map(DeviceSummary::bytes).sum();
         }
         let mut found = trouble.finish(devices.ios);
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));

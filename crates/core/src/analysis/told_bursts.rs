@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::burst_detail::BurstDetail;
 use super::bursts::Limit;
+use super::cells::other;
 use super::chance::MOST_BY_CHANCE;
 use super::conclusions::PathOf;
 use super::detail::{DeviceDetail, StreamDetail};
@@ -23,6 +24,7 @@ const LEAST_HIDDEN: f64 = 2.0;
 
 /// Longer ones one-second samples do show, or they are no bursts but the load itself.
 const LONGEST_NS: i64 = 1_500_000_000;
+
 /// Those of one stream of one device.
 pub(super) fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) -> Vec<Finding> {
     let source = Bursting { dev: Some(detail.dev), class: stream.class, slot_ns: stream.slot_ns, limit: stream.limit };
@@ -57,11 +59,10 @@ pub(super) fn conclude_table(
     let source = Bursting { dev: Some(dev), class, slot_ns, limit: Some(limit) };
     let mut found = hidden_bursts(&source, bursts, &|_, _| None);
     for f in &mut found {
-        let other = if class == Class::Read { Class::Write } else { Class::Read };
         let us = slowest(f.from_ns, f.to_ns);
         f.evidence.insert("other_class_mean_max_us".to_owned(), json!(us));
         if let Some(us) = us {
-            f.summary.push_str(&format!(" {} took up to {} on average meanwhile.", plural(other), time(us)));
+            f.summary.push_str(&format!(" {} took up to {} on average meanwhile.", plural(other(class)), time(us)));
         }
     }
     found

@@ -28,6 +28,22 @@ impl std::fmt::Display for DevId {
     }
 }
 
+/// Text that is no `MAJOR:MINOR`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no device number; it is MAJOR:MINOR")]
+pub struct NoDevId;
+
+impl std::str::FromStr for DevId {
+    type Err = NoDevId;
+
+    /// From what [`Display`](std::fmt::Display) and sysfs write: `MAJOR:MINOR`.
+    fn from_str(text: &str) -> Result<DevId, NoDevId> {
+        let (major, minor) = text.split_once(':').ok_or(NoDevId)?;
+        let number = |n: &str| n.parse().map_err(|_| NoDevId);
+        Ok(DevId::new(number(major)?, number(minor)?))
+    }
+}
+
 /// How a device takes I/O, which decides how it can be traced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -123,6 +139,10 @@ mod tests {
         for (major, minor) in [(254, 0), (7, 1_048_575), (259, 17), (2047, 5)] {
             let id = DevId::new(major, minor);
             assert_eq!((id.major(), id.minor()), (major, minor));
+            assert_eq!(id.to_string().parse(), Ok(id));
+        }
+        for text in ["", "8", "8:", ":0", "8:x", "8:0:1", "-1:0"] {
+            assert_eq!(text.parse::<DevId>(), Err(NoDevId), "{text:?}");
         }
     }
 }

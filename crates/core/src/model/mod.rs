@@ -19,7 +19,7 @@ mod request;
 pub use bio::BioStages;
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use data_table::{ColumnValues, DataColumn, DataTable};
-pub use device::{DevId, Device, DeviceKind};
+pub use device::{DevId, Device, DeviceKind, NoDevId};
 pub use histogram::Histogram;
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};

@@ -84,13 +84,11 @@ pub(crate) fn parse(path: &Path, text: &[u8]) -> Result<RecordingMeta, StoreErro
         ));
     }
     let json: serde_json::Value = serde_json::from_slice(text).map_err(|e| damaged(format!("no JSON: {e}")))?;
-    let version = version_of(&json);
     if let Some(v) = newer_version(&json) {
         return Err(StoreError::newer(path.parent().unwrap_or(path), v));
     }
-    match version {
-        Some(0) | None => return Err(damaged("schema_version is missing; it must be a number from 1".to_owned())),
-        Some(_) => {}
+    if version_of(&json).is_none_or(|v| v == 0) {
+        return Err(damaged("schema_version is missing; it must be a number from 1".to_owned()));
     }
     let meta: RecordingMeta = serde_json::from_value(json).map_err(|e| damaged(e.to_string()))?;
     // Only the key of the checksum itself can be damaged without the checksum noticing.

@@ -15,11 +15,11 @@ pub mod record;
 mod report;
 mod report_rates;
 mod source;
+mod tables;
 mod throttle;
 mod util;
 mod window;
 mod zoom;
-mod zoom_rates;
 
 use anyhow::Result;
 

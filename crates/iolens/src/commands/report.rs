@@ -8,17 +8,17 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::files::By;
 use iolens_core::analysis::imported::{pieces, without_doubles};
+use iolens_core::analysis::links::Link;
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Histogram, IntervalRates, Lost, Source};
-use iolens_core::store::{IoColumns, Recording, read_stages};
+use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::layers::Layers;
 use super::limits::limits;
-use super::zoom_rates as tables;
-use super::{decode, files, names, source, window};
-use crate::cli::{CarryLimit, ReportPlan};
+use super::{decode, files, names, source, tables, window};
+use crate::cli::ReportPlan;
 use crate::present::html::{self, Names, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
@@ -38,16 +38,18 @@ const MOST_DETAILS: usize = 8;
 pub fn run(plan: &ReportPlan) -> Result<u8> {
     let recording = source::open(&plan.recording)?;
     let mut range = window::resolve_for_analysis(&recording, &plan.window)?;
-    if let (Some(tables), None) = (tables::of(&recording)?, plan.window.from) {
-        // A table's time column need not begin at zero, and before it nothing is known.
-        range.start = tables::begin_ns(&tables).min(range.end);
+    let rates = read_rates(recording.path())?;
+    // Single I/Os tell more.
+    let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
+    if let Some(tables) = tables {
+        range = tables::window(tables, &plan.window, range);
     }
     let names = names::read(&recording, range.end)?;
-    let mut report = analyse(&recording, &range, &names, &plan.limits)?;
-    let (limits, _) = limits(&recording.meta().devices, &plan.limits)?;
-    super::report_rates::add(&recording, range.clone(), &limits, &mut report)?;
+    let (limits, links) = limits(&recording.meta().devices, &plan.limits)?;
+    let mut report = analyse(&recording, &range, &names, limits.clone(), links)?;
+    super::report_rates::add(&recording, &rates, range.clone(), &limits, &mut report);
     if let Some(path) = &plan.output {
-        write_html(&recording, &range, &report, &names, path)?;
+        write_html(&recording, &range, &report, &names, tables, path)?;
         eprintln!("iolens: {} written; open it in a browser", path.display());
     }
     let text = if plan.json {
@@ -75,7 +77,8 @@ pub fn findings(path: &Path) -> Result<String> {
         return Ok(String::new());
     }
     let range = 0..recording.end_ns();
-    let report = analyse(&recording, &range, &names::read(&recording, range.end)?, &[])?;
+    let names = names::read(&recording, range.end)?;
+    let report = analyse(&recording, &range, &names, BTreeMap::new(), Vec::new())?;
     Ok(report_text::findings(&report, recording.meta(), MOST_FINDINGS))
 }
 
@@ -87,8 +90,8 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
     let recording = source::open(path)?;
     let range = 0..recording.end_ns();
     let names = names::read(&recording, range.end)?;
-    let report = analyse(&recording, &range, &names, &[])?;
-    let written = write_html(&recording, &range, &report, &names, html);
+    let report = analyse(&recording, &range, &names, BTreeMap::new(), Vec::new())?;
+    let written = write_html(&recording, &range, &report, &names, None, html);
     Ok((report_text::findings(&report, recording.meta(), MOST_FINDINGS), written))
 }
 
@@ -96,8 +99,13 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
 ///
 /// # Errors
 /// The recording cannot be read.
-fn analyse(recording: &Recording, range: &Range<i64>, names: &Names, known: &[CarryLimit]) -> Result<Report> {
-    let (limits, links) = limits(&recording.meta().devices, known)?;
+fn analyse(
+    recording: &Recording,
+    range: &Range<i64>,
+    names: &Names,
+    limits: BTreeMap<DevId, f64>,
+    links: Vec<Link>,
+) -> Result<Report> {
     let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
         .leaving_out(layers(recording))
         .limited(limits, links);
@@ -141,8 +149,15 @@ fn layers(recording: &Recording) -> BTreeSet<DevId> {
 ///
 /// # Errors
 /// This program was built without the page, the recording cannot be read, or the file cannot be written.
-fn write_html(recording: &Recording, range: &Range<i64>, report: &Report, names: &Names, path: &Path) -> Result<()> {
-    let (base, details) = overviews(recording, range, report)?;
+fn write_html(
+    recording: &Recording,
+    range: &Range<i64>,
+    report: &Report,
+    names: &Names,
+    tables: Option<&[IntervalRates]>,
+    path: &Path,
+) -> Result<()> {
+    let (base, details) = overviews(recording, range, report, tables)?;
     let requests = files::if_recorded(recording, range, By::Process)?;
     let page = html::render(&ReportData {
         report,
@@ -168,10 +183,10 @@ fn overviews(
     recording: &Recording,
     range: &Range<i64>,
     report: &Report,
+    tables: Option<&[IntervalRates]>,
 ) -> Result<(OverviewData, Option<OverviewData>)> {
     let meta = recording.meta();
-    let devices: Vec<(DevId, u64)> =
-        report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum())).collect();
+    let devices: Vec<(DevId, u64)> = report.devices.devices.iter().map(|d| (d.dev, d.ios())).collect();
     let layers = Layers::doubled(&meta.devices, GroupBy::All);
     let is_layer = |dev| !layers.counts(dev);
     let window = Window::new(range.start, range.end);
@@ -183,8 +198,8 @@ fn overviews(
         each_difference(recording, range, |d| overview.push(d))?;
         return Ok((overview.finish(), None));
     }
-    if let Some(rates) = tables::of(recording)? {
-        return Ok((overview_of_tables(recording, window, &devices, &rates), None));
+    if let Some(rates) = tables {
+        return Ok((overview_of_tables(recording, window, &devices, rates), None));
     }
     let plan = OverviewPlan::whole(window, scopes(&devices, is_layer, MOST_SCOPES));
     let base = overview(recording, range, plan, &[window::with_in_flight(range)])?;

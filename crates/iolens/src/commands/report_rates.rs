@@ -4,41 +4,41 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use anyhow::Result;
 use iolens_core::analysis::bursts::{Limit, LimitSource};
 use iolens_core::analysis::imported::{bursts, summaries, unclassed_ios, utilisation, without_doubles};
 use iolens_core::analysis::{Report, audit, findings};
-use iolens_core::model::DevId;
-use iolens_core::store::{Recording, read_rates};
+use iolens_core::model::{DevId, IntervalRates};
+use iolens_core::store::Recording;
 
 /// Adds the audit (A25), and a row per device of the tables with its bursts (A13) unless single I/Os are there, which tell
 /// more. `limits` are what the user knows of devices, in bytes per second.
-///
-/// # Errors
-/// The tables are damaged.
-pub fn add(recording: &Recording, range: Range<i64>, limits: &BTreeMap<DevId, f64>, report: &mut Report) -> Result<()> {
-    let rates = read_rates(recording.path())?;
+pub fn add(
+    recording: &Recording,
+    rates: &[IntervalRates],
+    range: Range<i64>,
+    limits: &BTreeMap<DevId, f64>,
+    report: &mut Report,
+) {
     let within = rates.iter().filter(|r| r.from_ns >= range.start && r.to_ns <= range.end);
     report.findings.extend(audit::finding(&audit::audit_tables(&within.collect(), &recording.meta().devices)));
     if recording.ios_stored() == 0 {
         let limit_of = |dev| limits.get(&dev).map(|b| Limit { bytes_per_s: *b, source: LimitSource::User });
-        report.findings.extend(bursts(&rates, range.clone(), &recording.lost(range.clone()), limit_of));
+        report.findings.extend(bursts(rates, range.clone(), &recording.lost(range.clone()), limit_of));
     }
     findings::sort(&mut report.findings);
     if recording.ios_stored() > 0 {
-        return Ok(());
+        return;
     }
-    let single = without_doubles(&rates, &recording.meta().devices);
+    let single = without_doubles(rates, &recording.meta().devices);
     report.devices.ios += unclassed_ios(&single, range.clone());
     for s in summaries(&single, range.clone()) {
-        report.devices.ios += s.classes.iter().filter_map(|c| c.ios).sum::<u64>();
-        report.devices.bytes += s.classes.iter().filter_map(|c| c.bytes).sum::<u64>();
+        report.devices.ios += s.ios();
+        report.devices.bytes += s.bytes();
     }
-    for s in summaries(&rates, range) {
-        if let Some(util) = utilisation(&rates, s.dev) {
+    for s in summaries(rates, range) {
+        if let Some(util) = utilisation(rates, s.dev) {
             report.util_io_ticks_percent.insert(s.dev, util);
         }
         report.devices.devices.push(s);
     }
-    Ok(())
 }

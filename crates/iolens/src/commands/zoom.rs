@@ -12,7 +12,7 @@ use iolens_core::model::{Class, DevId, Device, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording};
 
 use super::layers::Layers;
-use super::{names, source, window, zoom_rates};
+use super::{names, source, tables, window};
 use crate::cli::{By, Format, ZoomPlan};
 use crate::present::html::Names;
 use crate::present::zoom::{self, ZoomWriter};
@@ -27,12 +27,11 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let mut range = window::resolve(&recording, &plan.window)?;
     let rows = &plan.rows;
     let by = group_by(rows.by);
-    let tables = zoom_rates::of(&recording)?;
-    let own_step = tables.as_deref().and_then(zoom_rates::own_step_ns);
+    let tables = tables::of(&recording)?;
+    let own_step = tables.as_deref().and_then(tables::own_step_ns);
     let step_ns = rows.step.or(own_step).unwrap_or(rows.step_ns());
-    if let (Some(tables), None) = (&tables, plan.window.from) {
-        // A table's time column need not begin at zero, and before it nothing is known.
-        range.start = zoom_rates::begin_ns(tables).min(range.end);
+    if let Some(tables) = &tables {
+        range = tables::window(tables, &plan.window, range);
     }
     let timeline = TimelinePlan {
         window: Window::new(range.start, range.end),
@@ -68,7 +67,7 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let show = |row: Row| Ok(out.write_all(writer.row(&row, &group_name(&meta.devices, &names, row.key)).as_bytes())?);
     match &tables {
         Some(tables) => {
-            zoom_rates::rows(&recording, tables, &timeline, counts, range.end)?.into_iter().try_for_each(show)?
+            tables::rows(&recording, tables, &timeline, counts, range.end)?.into_iter().try_for_each(show)?
         }
         None => each_row(&recording, range, timeline, counts, show)?,
     }

@@ -38,9 +38,8 @@ impl Disk {
         }
         let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let text = std::fs::read_to_string(dir.join("dev"))?;
-        let id = text.trim().split_once(':').and_then(|(a, b)| Some(DevId::new(a.parse().ok()?, b.parse().ok()?)));
-        id.map(|dev| Disk { name, dev })
-            .ok_or_else(|| io::Error::other(format!("{}: its number cannot be read", dir.display())))
+        let unread = |_| io::Error::other(format!("{}: its number cannot be read", dir.display()));
+        Ok(Disk { name, dev: text.trim().parse().map_err(unread)? })
     }
 
     /// A number from its queue directory in sysfs.

@@ -37,8 +37,8 @@ fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Recordi
         terminal(&meta.source.to_string()),
     );
     // On the layers above, the same I/Os are recorded again.
-    let layers = report.devices.devices.iter().filter(|d| facts.layers.contains(&d.dev)).flat_map(|d| &d.classes);
-    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), c| (n + c.ios.unwrap_or(0), b + c.bytes.unwrap_or(0)));
+    let layers = report.devices.devices.iter().filter(|d| facts.layers.contains(&d.dev));
+    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), d| (n + d.ios(), b + d.bytes()));
     let (ios, bytes) = (report.devices.ios - ios_above, report.devices.bytes - bytes_above);
     let above = match ios_above {
         0 => String::new(),

@@ -112,9 +112,7 @@ fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
 }
 
 pub(super) fn dev_id(path: &Path) -> Option<DevId> {
-    let s = text(path)?;
-    let (major, minor) = s.split_once(':')?;
-    Some(DevId::new(major.parse().ok()?, minor.parse().ok()?))
+    number(path)
 }
 
 pub(super) fn sorted_names(dir: &Path) -> Vec<String> {

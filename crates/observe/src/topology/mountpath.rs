@@ -192,7 +192,7 @@ impl Resolver {
         let mut layers: Vec<Layer> = super::devices::sorted_names(&data)
             .into_iter()
             .filter(|n| n.starts_with('b') && is_member(n))
-            .filter_map(|n| parse_id(n.strip_prefix('b')?))
+            .filter_map(|n| n.strip_prefix('b')?.parse::<DevId>().ok())
             .filter_map(|id| self.device(id, depth))
             .collect();
         // udev labels the whole disk and its partition alike: the partition is the member.
@@ -236,11 +236,6 @@ fn mount_id(path: &Path) -> Option<u64> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let st = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
     (st.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(st.stx_mnt_id)
-}
-
-fn parse_id(text: &str) -> Option<DevId> {
-    let (major, minor) = text.split_once(':')?;
-    Some(DevId::new(major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// `key=value` options; a comma in a directory's name is protected by a backslash.

@@ -121,8 +121,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let number = |f: &[u8]| std::str::from_utf8(f).ok()?.parse::<u64>().ok();
     let id = number(fields.next()?)?;
     let parent = number(fields.next()?)?;
-    let (major, minor) = std::str::from_utf8(fields.next()?).ok()?.split_once(':')?;
-    let dev = DevId::new(major.parse().ok()?, minor.parse().ok()?);
+    let dev: DevId = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     let root = PathBuf::from(unescape(fields.next()?));
     let point = PathBuf::from(unescape(fields.next()?));
     // Optional fields of unknown number end with a dash.

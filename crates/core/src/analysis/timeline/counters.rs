@@ -111,11 +111,11 @@ impl CounterTimeline {
             append(&mut covered.still, d.from_ns, d.to_ns);
             return;
         }
-        let half_ns = (d.to_ns - d.from_ns).min(self.plan.step_ns) / 2;
-        let at_ns = d.to_ns.saturating_sub(half_ns.max(1));
+        let half_ns = ((d.to_ns - d.from_ns).min(self.plan.step_ns) / 2).max(1);
+        let at_ns = d.to_ns.saturating_sub(half_ns);
         let slot = self.plan.slot_of(at_ns);
         // The difference before this one is booked here.
-        let before = self.plan.slot_of(d.from_ns.saturating_sub(half_ns.max(1)));
+        let before = self.plan.slot_of(d.from_ns.saturating_sub(half_ns));
         if before + 1 < slot {
             covered.mixed.push((before + 1, slot - 1));
         }

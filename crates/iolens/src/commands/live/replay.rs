@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::model::{CounterSample, DevId, Device, Source};
+use iolens_core::model::{CounterSample, Device, Source};
 use iolens_observe::counters::{Root, RowKind, Sampler, SystemFiles};
 
 use super::super::iostat::replay::samples;
@@ -94,7 +94,7 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
     let mut chosen = Vec::new();
     for word in &plan.devices {
         let name = word.strip_prefix("/dev/").unwrap_or(word);
-        let meant = |d: &&Device| d.name == name || number(name) == Some(d.id);
+        let meant = |d: &&Device| d.name == name || name.parse() == Ok(d.id);
         let Some(device) = all.iter().find(meant) else {
             let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
             bail!("{word}: no such disk in {}; there are {}", dir.display(), names.join(", "));
@@ -102,9 +102,4 @@ fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Devic
         chosen.push(device.clone());
     }
     Ok(chosen)
-}
-
-fn number(word: &str) -> Option<DevId> {
-    let (major, minor) = word.split_once(':')?;
-    Some(DevId::new(major.parse().ok()?, minor.parse().ok()?))
 }

@@ -1,12 +1,15 @@
-//! Rows of `zoom` for recordings that hold imported tables instead of I/Os.
+//! Recordings that hold imported tables instead of I/Os: their window, their step, their rows in `zoom`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use anyhow::Result;
 use iolens_core::analysis::imported::without_doubles;
 use iolens_core::analysis::timeline::{GroupBy, Row, TableTimeline, TimelinePlan};
 use iolens_core::model::{DevId, IntervalRates};
 use iolens_core::store::{Recording, read_rates};
+
+use crate::cli::WindowArgs;
 
 /// A recording's tables, if it holds no I/Os, which tell more.
 ///
@@ -32,9 +35,11 @@ pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
     lengths.values_mut().filter_map(median).min().map(|ns| ns.max(1_000_000))
 }
 
-/// Where the tables begin.
-pub fn begin_ns(rates: &[IntervalRates]) -> i64 {
-    rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0)
+/// `range` from where the tables begin, unless `--from` says otherwise: their time column need not begin at zero, and
+/// before it nothing is known.
+pub fn window(rates: &[IntervalRates], args: &WindowArgs, range: Range<i64>) -> Range<i64> {
+    let begin_ns = rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0);
+    if args.from.is_some() { range } else { begin_ns.min(range.end)..range.end }
 }
 
 /// The rows.
