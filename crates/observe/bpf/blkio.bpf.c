@@ -37,11 +37,6 @@ u64 loss_epoch = 1;
 u64 loss_total;
 
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} events SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 4096);
 	__type(key, u32);
@@ -71,6 +66,7 @@ static __always_inline u64 key_of(const void *object)
 	return (u64)object - (u64)&loss_total;
 }
 
+#include "cpu_rings.bpf.h"
 #include "dirtiers.bpf.h"
 
 struct place {
@@ -449,8 +445,8 @@ int rq_merge(u64 *ctx)
 /* Writes the event of an I/O that is over and frees its slot. */
 static __always_inline void finish(struct slot *s, struct loss_key *key, u32 error, u8 bits)
 {
-	/* Reserved before the clock is read: then no event older than a drain can turn up after it (order.rs). */
-	struct io_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	struct seat seat = take_seat();
+	struct io_event *e = seat.event;
 	u64 now;
 
 	if (unlikely(!e)) {
@@ -485,8 +481,7 @@ static __always_inline void finish(struct slot *s, struct loss_key *key, u32 err
 	e->error = error;
 	e->bits = bits;
 	s->key = 0;
-	/* Wakes a waiting reader by the first event after a drain only: a wake-up for each costs a microsecond. */
-	bpf_ringbuf_submit(e, 0);
+	publish(seat);
 }
 
 /*

@@ -26,7 +26,7 @@ enum {
 /* Numbers of the model's Origin. */
 enum { ORIGIN_DIRECT = 0, ORIGIN_WRITEBACK = 1, ORIGIN_METADATA = 2, ORIGIN_UNKNOWN = 3 };
 
-/* One completed I/O, as it lies in the ring. Times are nanoseconds of CLOCK_MONOTONIC. */
+/* One completed I/O, as it lies in its CPU's ring. Times are nanoseconds of CLOCK_MONOTONIC. */
 struct io_event {
 	u64 done_ns;
 	u64 queue_ns;  /* start to issue */
@@ -43,8 +43,23 @@ struct io_event {
 	u16 merges; /* saturates */
 	u8 error;   /* blk_status_t, or errno if BIT_ERRNO */
 	u8 bits;
+	u64 seat; /* written last: the number of its seat (cpu_ring) plus one */
 };
-_Static_assert(sizeof(struct io_event) == 88, "io_event: change src/trace/event.rs too");
+_Static_assert(sizeof(struct io_event) == 96, "io_event: change src/trace/event.rs too");
+
+/*
+ * A CPU's ring of events: those of the seats from `tail` to `head` are on their way. Kernel and user space write to
+ * cache lines of their own.
+ */
+struct cpu_ring {
+	u64 head; /* seats taken so far */
+	u64 busy; /* without atomic operations: a program holds a seat that it has not filled */
+	u64 of_kernel[6];
+	u64 tail;    /* seats given back so far, by the reader */
+	u64 awaited; /* the reader sleeps until the next event */
+	u64 of_user[6];
+};
+_Static_assert(sizeof(struct cpu_ring) == 128, "cpu_ring: change src/trace/cpu_rings.rs too");
 
 /* loss_key.reason */
 enum { LOSS_RING_FULL = 0, LOSS_SLOT_CLASH = 1, LOSS_CENSORED = 2, LOSS_UNSEEN = 3 };

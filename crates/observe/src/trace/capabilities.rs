@@ -61,7 +61,14 @@ pub fn capabilities() -> Capabilities {
 fn try_to_load() -> Result<Features, TraceError> {
     let features = Features::read()?;
     let cgroup_of_bio = load::io_controller_is_v2(Path::new("/proc/cgroups"));
-    let config = Config { ring_bytes: 4096, attribution: true, filtered: false, slots: 1 << 10, cgroup_of_bio };
+    let config = Config {
+        ring_bytes: 4096,
+        attribution: true,
+        filtered: false,
+        slots: 1 << 10,
+        cgroup_of_bio,
+        without_fetch: false,
+    };
     load::load(config, features).map(|(_, used)| used)
 }
 

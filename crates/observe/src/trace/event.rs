@@ -12,7 +12,7 @@ const ORIGIN_SHIFT: u8 = 4;
 const BIT_ERRNO: u8 = 1 << 6;
 const BIT_BIO: u8 = 1 << 7;
 
-/// `struct io_event`: one completed I/O as it lies in the ring.
+/// `struct io_event`: one completed I/O as it lies in its CPU's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct IoEvent {
@@ -31,8 +31,10 @@ pub(crate) struct IoEvent {
     pub merges: u16,
     pub error: u8,
     pub bits: u8,
+    /// The number of its seat plus one, once it is finished.
+    pub seat: u64,
 }
-const _: () = assert!(size_of::<IoEvent>() == 88);
+const _: () = assert!(size_of::<IoEvent>() == 96);
 
 impl Stamped for IoEvent {
     fn stamp(&self) -> u64 {
@@ -201,6 +203,7 @@ mod tests {
             merges: 2,
             error: 0,
             bits,
+            seat: 1,
         }
     }
 

@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, programs::BtfTracePoint};
 
-use super::error::{TraceError, one_line, refused};
+use super::{
+    cpu_rings::seat_shift,
+    error::{TraceError, one_line, refused},
+};
 
 /// The compiled kernel half; `bpf/build.sh` makes it from `bpf/blkio.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
@@ -86,6 +89,8 @@ pub(super) struct Config {
     pub attribution: bool,
     pub filtered: bool,
     pub slots: u32,
+    /// Write events as kernels without atomic operations that return a value must.
+    pub without_fetch: bool,
     /// See [`io_controller_is_v2`].
     pub cgroup_of_bio: bool,
 }
@@ -101,12 +106,37 @@ pub(super) fn load(config: Config, features: Features) -> Result<(Ebpf, Features
     let mut loader = EbpfLoader::new();
     loader.btf(None);
     let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
-    // a54895fa057c (5.11, but also 5.10.137) dropped an argument: the version number does not tell, the verifier does.
-    let new = load_form(&mut loader, &btf, config, features, false);
-    match new {
-        Err(TraceError::Refused { .. }) => load_form(&mut loader, &btf, config, features, true).or(new),
-        other => other,
+    let mut refusal = None;
+    for form in forms(config.without_fetch) {
+        match load_form(&mut loader, &btf, config, features, form) {
+            Err(TraceError::Refused { what, why }) => refusal = refusal.or(Some(TraceError::Refused { what, why })),
+            other => return other,
+        }
     }
+    Err(refusal.unwrap_or_else(|| TraceError::Refused {
+        what: "write events".into(),
+        why: "this processor needs atomic operations that this kernel's BPF does not have".into(),
+    }))
+}
+
+/// What differs between kernels and only the verifier can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Form {
+    /// a54895fa057c (5.11, but also 5.10.137) dropped an argument: the version number does not tell.
+    has_queue_argument: bool,
+    /// 5ca419f2864a (5.12) for x86, later elsewhere.
+    has_fetch: bool,
+}
+
+/// Whether the processor makes its stores visible in their order.
+const STORES_IN_ORDER: bool = cfg!(target_arch = "x86_64");
+
+/// The forms to try, newest kernels first.
+fn forms(without_fetch: bool) -> impl Iterator<Item = Form> {
+    let fetch = [true, false].into_iter().filter(move |f| if *f { !without_fetch } else { STORES_IN_ORDER });
+    fetch.flat_map(|has_fetch| {
+        [false, true].into_iter().map(move |has_queue_argument| Form { has_queue_argument, has_fetch })
+    })
 }
 
 fn load_form<'a>(
@@ -114,7 +144,7 @@ fn load_form<'a>(
     btf: &'a Btf,
     config: Config,
     features: Features,
-    has_queue_argument: bool,
+    form: Form,
 ) -> Result<(Ebpf, Features), TraceError> {
     let mut features = features;
     features.dirty = features.dirty.filter(|_| config.attribution);
@@ -124,13 +154,19 @@ fn load_form<'a>(
     let slots = config.slots.clamp(1 << 6, 1 << 22).next_power_of_two();
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
     let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
+    let cpus = cpus()?;
+    let seat_shift = seat_shift(config.ring_bytes, cpus);
     loader
         .btf(Some(btf))
         .verifier_log_level(VerifierLogLevel::STATS)
-        .map_max_entries("events", config.ring_bytes)
+        .map_max_entries("rings", cpus as u32)
+        .map_max_entries("seats", (cpus as u32) << seat_shift)
         .map_max_entries("slots", slots / super::event::WAYS as u32)
         .map_max_entries("dirtiers", if features.dirty.is_some() { DIRTIERS } else { 1 })
-        .override_global("has_queue_argument", flag(has_queue_argument), true)
+        .override_global("has_queue_argument", flag(form.has_queue_argument), true)
+        .override_global("has_fetch", flag(form.has_fetch), true)
+        .override_global("stores_in_order", flag(STORES_IN_ORDER), true)
+        .override_global("seat_shift", &NUMBERS[seat_shift as usize], true)
         .override_global("has_io_start", flag(features.io_start), true)
         .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
         .override_global("attribution", flag(config.attribution), true)
@@ -146,6 +182,11 @@ fn load_form<'a>(
         }
     }
     Ok((bpf, features))
+}
+
+/// CPUs that this machine may ever have.
+pub(super) fn cpus() -> Result<usize, TraceError> {
+    aya::util::nr_cpus().map_err(|(path, e)| refused(format!("read {path}"), &e))
 }
 
 const fn numbers() -> [u8; 64] {
@@ -204,8 +245,14 @@ mod tests {
         // None, all, and all but one.
         for bits in [0, 63].into_iter().chain((0..6).map(|i| 63 ^ 1u8 << i)) {
             let on = |bit: u8| bits >> bit & 1 == 1;
-            let config =
-                Config { ring_bytes: 4096, attribution: on(0), filtered: on(1), slots: 64, cgroup_of_bio: on(2) };
+            let config = Config {
+                ring_bytes: 4096,
+                attribution: on(0),
+                filtered: on(1),
+                slots: 64,
+                cgroup_of_bio: on(2),
+                without_fetch: false,
+            };
             let dirty = here.dirty.filter(|_| on(5));
             let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), dirty, ..here };
             match load(config, features) {

@@ -18,12 +18,27 @@ const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 const HEADER: u64 = 8;
 
-struct Mapping {
+pub(super) struct Mapping {
     at: NonNull<u8>,
     len: usize,
 }
 
 impl Mapping {
+    /// The first `len` bytes of a map of the kernel's, to read.
+    pub fn readable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        Mapping::new(fd, 0, len, ProtFlags::READ)
+    }
+
+    /// The same, to read and write.
+    pub fn writable(fd: BorrowedFd<'_>, len: usize) -> io::Result<Mapping> {
+        Mapping::new(fd, 0, len, ProtFlags::READ | ProtFlags::WRITE)
+    }
+
+    /// Its first byte, which is a page's.
+    pub fn start(&self) -> NonNull<u8> {
+        self.at
+    }
+
     fn new(fd: BorrowedFd<'_>, offset: u64, len: usize, prot: ProtFlags) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice disturbs nothing that exists.
         let at = unsafe { mmap(ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset)? };

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, OwnedFd},
     path::Path,
     time::Duration,
 };
@@ -14,9 +14,9 @@ use aya::{
     sys::Stats,
 };
 use iolens_core::model::{DevId, Io, LossReason, Lost};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{
+    cpu_rings::{CpuRings, seat_shift},
     error::{TraceError, refused},
     event::{IoEvent, Slot, SlotSet},
     filter::DeviceFilter,
@@ -24,7 +24,7 @@ use super::{
     loss::LossReader,
     order::ReorderBuffer,
     program_info::{ProgramInfo, program_info},
-    ring::{Drained, Ring},
+    ring::Drained,
 };
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
@@ -35,7 +35,8 @@ pub(super) const SLACK_NS: u64 = 20_000;
 pub struct TracerOptions {
     /// Only these whole disks; `None`: all, and those that appear later.
     pub devices: Option<Vec<DevId>>,
-    /// Size of the ring between kernel and user space in bytes: a power of two, whole pages. An event takes 96.
+    /// Size of the rings between kernel and user space, of all CPUs together, in bytes: a power of two, whole pages.
+    /// Each CPU gets the same number of events of 96 bytes, a power of two.
     pub ring_bytes: u32,
     /// Look up process, cgroup and file of each I/O (costs some 200 ns more per I/O), and remember who dirties pages.
     pub attribution: bool,
@@ -50,6 +51,8 @@ pub struct TracerOptions {
     pub measure_cost: bool,
     /// Trace as if the kernel had no `block_io_start` (before 6.5): to see what older kernels would show.
     pub without_io_start: bool,
+    /// Trace as if the kernel's BPF had no atomic operations that return a value (before 5.12).
+    pub without_fetch: bool,
     /// Trace as if the kernel did not tell who dirties pages.
     pub without_dirtiers: bool,
 }
@@ -65,6 +68,7 @@ impl Default for TracerOptions {
             slots: 1 << 14,
             measure_cost: false,
             without_io_start: false,
+            without_fetch: false,
             without_dirtiers: false,
         }
     }
@@ -126,7 +130,7 @@ pub struct ProgramReport {
 pub struct Tracer {
     bpf: Ebpf,
     features: Features,
-    ring: Ring<IoEvent>,
+    rings: CpuRings,
     buffer: ReorderBuffer<IoEvent>,
     losses: LossReader,
     attached: HashSet<&'static str>,
@@ -153,11 +157,12 @@ impl Tracer {
             attribution: options.attribution,
             filtered: options.devices.is_some(),
             slots: options.slots,
+            without_fetch: options.without_fetch,
             cgroup_of_bio: load::io_controller_is_v2(Path::new("/proc/cgroups")),
         };
         let (mut bpf, features) = load::load(config, features)?;
         release_memory();
-        let ring = Ring::new(ring_fd(&bpf)?, options.ring_bytes).map_err(|e| refused("map its ring", &e))?;
+        let rings = map_rings(&bpf, options.ring_bytes)?;
         let losses = LossReader::new(
             Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?,
             Array::try_from(take_map(&mut bpf, ".data")?).map_err(|e| refused("open its map .data", &e))?,
@@ -180,7 +185,7 @@ impl Tracer {
         let mut tracer = Tracer {
             bpf,
             features,
-            ring,
+            rings,
             buffer: ReorderBuffer::new(),
             losses,
             attached: HashSet::new(),
@@ -255,19 +260,13 @@ impl Tracer {
     ///
     /// # Errors
     /// If the ring cannot be waited for.
-    pub fn wait_for_event(&self, timeout: Duration) -> Result<bool, TraceError> {
-        let ring = ring_fd(&self.bpf)?;
-        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-        match poll(&mut [PollFd::new(&ring, PollFlags::IN)], Some(&timeout)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(e) => Err(refused("wait for its ring", &e)),
-        }
+    pub fn wait_for_event(&mut self, timeout: Duration) -> Result<bool, TraceError> {
+        self.rings.wait(timeout).map_err(|e| refused("wait for its rings", &e))
     }
 
     fn drain(&mut self) -> Drained {
         let buffer = &mut self.buffer;
-        self.ring.drain(|event| buffer.push(event))
+        self.rings.drain(|event| buffer.push(*event))
     }
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Io>) {
@@ -383,11 +382,14 @@ pub(super) fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Tra
     bpf.take_map(name).ok_or_else(|| missing_map(name))
 }
 
-fn ring_fd(bpf: &Ebpf) -> Result<BorrowedFd<'_>, TraceError> {
-    match bpf.map("events") {
-        Some(aya::maps::Map::RingBuf(map)) => Ok(map.fd().as_fd()),
-        _ => Err(missing_map("events")),
-    }
+fn map_rings(bpf: &Ebpf, ring_bytes: u32) -> Result<CpuRings, TraceError> {
+    let fd = |name: &str| match bpf.map(name) {
+        Some(aya::maps::Map::Array(map) | aya::maps::Map::RingBuf(map)) => Ok(map.fd().as_fd()),
+        _ => Err(missing_map(name)),
+    };
+    let cpus = load::cpus()?;
+    CpuRings::new(fd("rings")?, fd("seats")?, fd("wakes")?, cpus, seat_shift(ring_bytes, cpus))
+        .map_err(|e| refused("map its rings", &e))
 }
 
 /// Requests in flight on a disk, as the kernel counts them; `None` if it does not say.

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Part of blkio.bpf.c: the way of events to user space, a ring for each CPU in memory that both sides see.
+ *
+ * Not a BPF ring buffer: that one is shared by all CPUs behind a lock, and its two atomic operations wait for cache lines
+ * that the reader has just looked at (some 50 ns for each event, more with every CPU). Here a program takes a seat in the
+ * ring of the CPU it runs on, reads the clock, writes the event, and last of all the seat's number into it, which makes
+ * it the reader's. The reader gives seats back by its tail.
+ */
+
+/* log2 of the seats of each CPU's ring. */
+const volatile u8 seat_shift = 10;
+/* Atomic operations that return a value (5ca419f2864a, 5.12; later on some architectures). */
+const volatile u8 has_fetch = 1;
+/* The processor makes its stores visible in their order. */
+const volatile u8 stores_in_order = 1;
+
+/* Programs may interrupt each other between looking for room and taking it; no more than this many at once. */
+enum { SPARE_SEATS = 8 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cpu_ring);
+} rings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, struct io_event);
+} seats SEC(".maps");
+
+/* Carries nothing but the wake-up of a reader that sleeps until the next event. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} wakes SEC(".maps");
+
+struct seat {
+	struct io_event *event; /* 0: there is none */
+	struct cpu_ring *ring;
+	u64 number;
+};
+
+/* To be called before the clock is read: then no event older than a drain can turn up after it (order.rs). */
+static __always_inline struct seat take_seat(void)
+{
+	struct seat seat = {};
+	u32 cpu = bpf_get_smp_processor_id(), at;
+	struct cpu_ring *ring = bpf_map_lookup_elem(&rings, &cpu);
+
+	if (!ring || ring->head - *(volatile u64 *)&ring->tail + SPARE_SEATS >= 1ull << (seat_shift & 63))
+		return seat;
+	if (has_fetch) {
+		seat.number = __sync_fetch_and_add(&ring->head, 1);
+	} else {
+		/* One who interrupts another here is over before that one goes on; it finds the ring busy. */
+		if (*(volatile u64 *)&ring->busy)
+			return seat;
+		*(volatile u64 *)&ring->busy = 1;
+		seat.number = ring->head;
+		*(volatile u64 *)&ring->head = seat.number + 1;
+	}
+	at = (cpu << (seat_shift & 31)) + (seat.number & ((1ull << (seat_shift & 63)) - 1));
+	seat.ring = ring;
+	seat.event = bpf_map_lookup_elem(&seats, &at);
+	return seat;
+}
+
+/* Gives the event to the reader. */
+static __always_inline void publish(struct seat seat)
+{
+	if (stores_in_order || !has_fetch) {
+		__asm__ volatile("" ::: "memory");
+		*(volatile u64 *)&seat.event->seat = seat.number + 1;
+	} else {
+		__sync_lock_test_and_set(&seat.event->seat, seat.number + 1);
+	}
+	if (!has_fetch)
+		*(volatile u64 *)&seat.ring->busy = 0;
+	if (unlikely(*(volatile u64 *)&seat.ring->awaited)) {
+		seat.ring->awaited = 0;
+		bpf_ringbuf_output(&wakes, &seat.number, sizeof(seat.number), BPF_RB_FORCE_WAKEUP);
+	}
+}
