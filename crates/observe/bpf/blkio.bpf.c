@@ -28,20 +28,10 @@ const volatile u8 attribution = 1;
 const volatile u8 cgroup_of_bio = 0;
 /* Only devices in the map `devices`. */
 const volatile u8 filtered = 0;
-/* 64 - log2(sets * WAYS) */
-const volatile u8 slot_shift = 50;
-
 /* Raised by user space after it has read the losses. */
 u64 loss_epoch = 1;
 /* All losses and censored I/Os of any kind: tells user space cheaply that there is nothing to read. */
 u64 loss_total;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 4096);
-	__type(key, u32);
-	__type(value, struct slot_set);
-} slots SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -57,44 +47,9 @@ struct {
 	__type(value, struct loss_value);
 } losses SEC(".maps");
 
-/*
- * The verifier forbids arithmetic on a kernel pointer, but the difference of two pointers is a number. loss_total
- * never moves while the object is loaded, so the difference names the request.
- */
-static __always_inline u64 key_of(const void *object)
-{
-	return (u64)object - (u64)&loss_total;
-}
-
 #include "cpu_rings.bpf.h"
+#include "slots.bpf.h"
 #include "dirtiers.bpf.h"
-
-struct place {
-	struct slot_set *set;
-	u32 way;
-};
-
-/* Fibonacci hashing: requests lie at equal distances in memory, which it spreads evenly. */
-static __always_inline struct place place_of(u64 key)
-{
-	u64 index = ((key >> 3) * 0x9E3779B97F4A7C15ull) >> (slot_shift & 63);
-	u32 set = index / WAYS;
-	struct place p = { bpf_map_lookup_elem(&slots, &set), index % WAYS };
-	return p;
-}
-
-static __always_inline struct slot *find(struct place p, u64 key)
-{
-	struct slot *s = &p.set->slot[p.way];
-
-	if (likely(s->key == key))
-		return s;
-#pragma unroll
-	for (int i = 0; i < WAYS; i++)
-		if (p.set->slot[i].key == key)
-			return &p.set->slot[i];
-	return 0;
-}
 
 static __always_inline u32 number_of(struct gendisk *disk)
 {
@@ -184,62 +139,34 @@ static __attribute__((noinline)) int count_loss(struct loss_key *key, u64 from, 
 }
 
 /*
- * The slot still holds an I/O although its request or bio begins a new one: its end was not shown to us. The kernel
- * leaves a program out while it is already running on that CPU (05b24ff9b2cf, 6.2), and there are kernels that run
+ * The I/O that had slot `at` before the present one never was seen to end (`missed` of them, one after the other). The
+ * kernel leaves a program out while it is already running on that CPU (05b24ff9b2cf, 6.2), and there are kernels that run
  * none at all in the context of a process they want to hide, be it only interrupted by the completion.
  */
-static __attribute__((noinline)) int count_unseen(struct slot *s)
+static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 {
+	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &at);
 	struct loss_key key = {};
 
-	if (!s || !s->dev) /* not issued as far as we saw: it may have been merged or given up as well */
+	if (!n || !n->before.dev) /* not issued as far as we saw: it may have been given up as well */
 		return 0;
-	key.dev = s->dev;
-	key.class = class_of(s->cmd_flags);
+	key.dev = n->before.dev;
+	key.class = class_of(n->before.cmd_flags);
 	key.reason = LOSS_UNSEEN;
-	return count_loss(&key, s->issue_ns ? s->issue_ns : s->start_ns, 1, s->bytes, s->merges);
-}
-
-/* A free slot for a new I/O; 0 if all are taken, which its completion will find out by `homeless`. */
-static __always_inline struct slot *claim(struct place p, u64 key)
-{
-	struct slot *s = find(p, 0);
-
-	if (unlikely(!s)) {
-		__sync_fetch_and_add(&p.set->homeless, 1);
-		return 0;
-	}
-	s->key = key;
-	s->issue_ns = 0;
-	s->dev = 0;
-	s->bytes = 0;
-	s->merges = 0;
-	return s;
-}
-
-/* The same where an I/O is seen to begin: one that still has a slot under this key never was seen to end. */
-static __always_inline struct slot *open_slot(u64 key)
-{
-	struct place p = place_of(key);
-	struct slot *s;
-
-	if (!p.set)
-		return 0;
-	s = find(p, key);
-	if (unlikely(s)) {
-		count_unseen(s);
-		s->key = 0;
-	}
-	return claim(p, key);
+	/* Of those before that one no more is known than that they were. */
+	return count_loss(&key, n->before.start_ns, missed, n->before.bytes, n->before.merges);
 }
 
 /* What an I/O is when it is handed to the driver: it has been merged with all it will be. */
-static __always_inline void describe(struct slot *s, struct request *rq)
+static __always_inline void describe(struct held h, struct request *rq)
 {
+	struct slot *s = h.slot;
+
 	s->dev = number_of(disk_of_request(rq));
 	s->sector = rq->__sector;
 	s->bytes = rq->__data_len;
 	s->merges = merges_of(rq);
+	note(h);
 }
 
 /*
@@ -301,12 +228,18 @@ static __always_inline u64 cgroup_of(struct bio *bio)
 }
 
 /* Who is behind this, and for which file; in the submitter's context. */
-static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_flags)
+static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_flags, int wanted)
 {
 	u8 origin = ORIGIN_UNKNOWN;
 	unsigned long ino = 0;
 	void *dirty_inode = 0;
 
+	if (attribution)
+		s->cgroup = 0;
+	if (!wanted) {
+		s->bits |= origin << ORIGIN_SHIFT;
+		return;
+	}
 	if (bio) {
 		s->cgroup = cgroup_of(bio);
 		if (cmd_flags & REQ_META)
@@ -332,7 +265,6 @@ static __always_inline void begin(struct slot *s, u64 start_ns, u32 cmd_flags)
 {
 	s->start_ns = start_ns;
 	s->cmd_flags = cmd_flags;
-	s->cgroup = 0;
 	s->bits = start_ns ? BIT_START : 0;
 }
 
@@ -340,58 +272,53 @@ SEC("tp_btf/block_io_start")
 int io_start(u64 *ctx)
 {
 	struct request *rq = (void *)ctx[0];
+	u64 now = bpf_ktime_get_ns();
 	u32 cmd_flags = rq->cmd_flags;
-	struct slot *s;
+	struct held h;
 
 	if ((cmd_flags & REQ_OP_MASK) >= REQ_OP_DRV_FIRST)
 		return 0;
 	if (filtered && unwanted(number_of(disk_of_request(rq))))
 		return 0;
-	s = open_slot(key_of(rq));
-	if (!s)
+	h = take_slot(key_of(rq), now);
+	if (!h.slot)
 		return 0;
-	begin(s, bpf_ktime_get_ns(), cmd_flags);
-	if (unlikely(!rq->__data_len)) /* an empty flush: nothing will be merged with it, and it will not be issued */
-		s->dev = number_of(disk_of_request(rq));
-	if (attribution)
-		attribute(s, rq->bio, cmd_flags);
-	else
-		s->bits |= ORIGIN_UNKNOWN << ORIGIN_SHIFT;
+	begin(h.slot, now, cmd_flags);
+	if (unlikely(!rq->__data_len)) { /* an empty flush: nothing will be merged with it, and it will not be issued */
+		h.slot->dev = number_of(disk_of_request(rq));
+		note(h);
+	}
+	attribute(h.slot, rq->bio, cmd_flags, attribution);
 	return 0;
 }
 
 /* A request of which no start was seen because there is none to see: the block layer's own flush, or an old kernel. */
-static __always_inline struct slot *begin_at_issue(struct place p, u64 key, struct request *rq, u64 now)
+static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u64 now)
 {
 	u32 cmd_flags = rq->cmd_flags, op = cmd_flags & REQ_OP_MASK;
 	u64 start = rq->start_time_ns;
-	struct slot *s;
+	struct held h = {};
 
 	if ((has_io_start && op != REQ_OP_FLUSH) || op >= REQ_OP_DRV_FIRST)
-		return 0;
+		return h;
 	if (filtered && unwanted(number_of(disk_of_request(rq))))
-		return 0;
+		return h;
 	if (start > now || (op != REQ_OP_FLUSH && !is_accounted(rq)))
 		start = 0; /* left over from the request's last life */
-	s = claim(p, key);
-	if (!s)
-		return 0;
-	begin(s, start, cmd_flags);
-	if (attribution && op != REQ_OP_FLUSH)
-		attribute(s, rq->bio, cmd_flags);
-	else
-		s->bits |= ORIGIN_UNKNOWN << ORIGIN_SHIFT;
-	return s;
+	h = take_slot(key, now);
+	if (!h.slot)
+		return h;
+	begin(h.slot, start, cmd_flags);
+	attribute(h.slot, rq->bio, cmd_flags, attribution && op != REQ_OP_FLUSH);
+	return h;
 }
 
 /*
- * Issued again: a requeued request, or a new one in the place of one whose end was not shown? Where a start is seen it
- * has told already; elsewhere the kernel's start time does, which a requeued request keeps.
+ * Issued again: a requeued request, or a new one in the place of one whose end was not shown? The kernel's start time
+ * tells, which a requeued request keeps.
  */
 static __always_inline int begins_anew(struct slot *s, struct request *rq)
 {
-	if (has_io_start && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)
-		return 0;
 	return s->start_ns && rq->start_time_ns != s->start_ns;
 }
 
@@ -399,29 +326,22 @@ SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *ctx)
 {
 	struct request *rq = REQUEST_OR_BIO(ctx);
-	u64 key = key_of(rq);
-	struct place p = place_of(key);
 	u64 now = bpf_ktime_get_ns();
-	struct slot *s;
+	u64 key = key_of(rq);
+	struct held h;
 
-	if (!p.set)
+	if (likely(has_io_start && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)) {
+		h = find_taken(key);
+	} else {
+		h = find_in_flight(key);
+		if (!h.slot || (h.slot->issue_ns && begins_anew(h.slot, rq)))
+			h = begin_at_issue(key, rq, now);
+	}
+	if (!h.slot)
 		return 0;
-	s = find(p, key);
-	if (unlikely(s && s->issue_ns)) {
-		if (!begins_anew(s, rq)) {
-			s->issue_ns = now; /* requeued */
-			return 0;
-		}
-		count_unseen(s);
-		s->key = 0;
-		s = 0;
-	}
-	if (unlikely(!s))
-		s = begin_at_issue(p, key, rq, now);
-	if (s) {
-		describe(s, rq);
-		s->issue_ns = now;
-	}
+	if (likely(!h.slot->issue_ns)) /* else it is requeued */
+		describe(h, rq);
+	h.slot->issue_ns = now;
 	return 0;
 }
 
@@ -429,21 +349,17 @@ SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
 {
 	u64 key = key_of(REQUEST_OR_BIO(ctx));
-	struct place p = place_of(key);
-	struct slot *s;
+	struct held h = find_in_flight(key);
 
-	if (!p.set)
-		return 0;
-	s = find(p, key);
-	if (s)
-		s->key = 0;
-	else if (p.set->homeless)
-		__sync_fetch_and_add(&p.set->homeless, -1);
+	if (h.slot)
+		release(h);
+	else
+		was_homeless(key, 1);
 	return 0;
 }
 
-/* Writes the event of an I/O that is over and frees its slot. */
-static __always_inline void finish(struct slot *s, struct loss_key *key, u32 error, u8 bits)
+/* Writes the event of an I/O that is over. */
+static __always_inline void finish(const struct slot *s, struct loss_key *key, u32 error, u8 bits)
 {
 	struct seat seat = take_seat();
 	struct io_event *e = seat.event;
@@ -452,7 +368,6 @@ static __always_inline void finish(struct slot *s, struct loss_key *key, u32 err
 	if (unlikely(!e)) {
 		key->reason = LOSS_RING_FULL;
 		count_loss(key, 0, 1, s->bytes, s->merges);
-		s->key = 0;
 		return;
 	}
 	now = bpf_ktime_get_ns();
@@ -469,18 +384,19 @@ static __always_inline void finish(struct slot *s, struct loss_key *key, u32 err
 		e->device_ns = now - s->start_ns;
 	}
 	e->sector = s->sector;
-	e->cgroup = s->cgroup;
-	e->ino = s->ino;
-	__builtin_memcpy(e->comm, s->comm, sizeof(e->comm));
 	e->dev = key->dev;
 	e->bytes = s->bytes;
 	e->cmd_flags = s->cmd_flags;
-	e->tgid = s->tgid;
-	e->fs_dev = s->fs_dev;
 	e->merges = s->merges;
 	e->error = error;
 	e->bits = bits;
-	s->key = 0;
+	if (attribution) {
+		e->cgroup = s->cgroup;
+		e->ino = s->ino;
+		__builtin_memcpy(e->comm, s->comm, sizeof(e->comm));
+		e->tgid = s->tgid;
+		e->fs_dev = s->fs_dev;
+	}
 	publish(seat);
 }
 
@@ -500,14 +416,11 @@ static __always_inline void finish_empty_flush(struct request *rq, struct loss_k
 }
 
 /* A completion without a slot: clashed when it started, or in flight when the tracer was attached. */
-static __attribute__((noinline)) int complete_unknown(struct slot_set *set, struct loss_key *key, u32 bytes, u32 merges,
-						      u32 is_last)
+static __attribute__((noinline)) int complete_unknown(u64 object, struct loss_key *key, u32 bytes, u32 merges, u32 is_last)
 {
-	if (!set || !key)
+	if (!key)
 		return 0;
-	key->reason = set->homeless ? LOSS_SLOT_CLASH : LOSS_CENSORED;
-	if (is_last && set->homeless)
-		__sync_fetch_and_add(&set->homeless, -1);
+	key->reason = was_homeless(object, is_last) ? LOSS_SLOT_CLASH : LOSS_CENSORED;
 	return count_loss(key, 0, is_last, bytes, merges);
 }
 
@@ -523,6 +436,20 @@ static __always_inline int is_data_of_flush_sequence(struct request *rq)
 	return unlikely(in_flush_sequence(rq)) && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH;
 }
 
+/* An I/O is over that was seen to start. */
+static __always_inline void complete(struct held h, u32 error, u8 bits)
+{
+	struct loss_key who = {};
+	u64 missed;
+
+	who.dev = h.slot->dev;
+	who.class = class_of(h.slot->cmd_flags);
+	finish(h.slot, &who, error, bits);
+	missed = release(h);
+	if (unlikely(missed))
+		count_unseen(h.at, missed);
+}
+
 SEC("tp_btf/block_rq_complete")
 int rq_complete(u64 *ctx)
 {
@@ -530,17 +457,13 @@ int rq_complete(u64 *ctx)
 	s32 error = ctx[1];
 	u32 bytes = ctx[2];
 	u64 key = key_of(rq);
-	struct place p = place_of(key);
-	struct loss_key who = {};
-	int is_last;
-	struct slot *s;
+	int is_last = bytes >= rq->__data_len && !is_data_of_flush_sequence(rq);
+	struct held h = find_in_flight(key);
+	struct slot *s = h.slot;
 
-	if (!p.set)
-		return 0;
-	is_last = bytes >= rq->__data_len && !is_data_of_flush_sequence(rq);
-	s = find(p, key);
 	if (unlikely(!s)) {
 		u32 cmd_flags = rq->cmd_flags, op = cmd_flags & REQ_OP_MASK;
+		struct loss_key who = {};
 
 		who.dev = number_of(disk_of_request(rq));
 		if (op >= REQ_OP_DRV_FIRST || unwanted(who.dev))
@@ -549,21 +472,18 @@ int rq_complete(u64 *ctx)
 		if (!has_io_start && is_last && !bytes && op == REQ_OP_WRITE && !rq->__data_len)
 			finish_empty_flush(rq, &who, error_number(error));
 		else
-			complete_unknown(p.set, &who, bytes, is_last ? merges_of(rq) : 0, is_last);
+			complete_unknown(key, &who, bytes, is_last ? merges_of(rq) : 0, is_last);
 		return 0;
 	}
 	if (unlikely(!s->issue_ns)) {
 		u32 sum = s->bytes + bytes;
 
 		if (!s->bytes)
-			describe(s, rq);
+			describe(h, rq);
 		s->bytes = sum;
 	}
-	if (!is_last)
-		return 0;
-	who.dev = s->dev;
-	who.class = class_of(s->cmd_flags);
-	finish(s, &who, error_number(error), error < 0 ? s->bits | BIT_ERRNO : s->bits);
+	if (is_last)
+		complete(h, error_number(error), error < 0 ? s->bits | BIT_ERRNO : s->bits);
 	return 0;
 }
 
@@ -574,27 +494,29 @@ int bio_queue(u64 *ctx)
 	struct bio *bio = REQUEST_OR_BIO(ctx);
 	struct gendisk *disk = disk_of_bio(bio);
 	u32 cmd_flags, dev;
+	struct held h;
 	struct slot *s;
+	u64 now;
 
 	if (disk->queue->mq_ops)
 		return 0;
 	dev = number_of(disk);
 	if (unwanted(dev))
 		return 0;
-	s = open_slot(key_of(bio));
+	now = bpf_ktime_get_ns();
+	h = take_slot(key_of(bio), now);
+	s = h.slot;
 	if (!s)
 		return 0;
 	cmd_flags = bio->bi_opf;
-	begin(s, bpf_ktime_get_ns(), cmd_flags);
+	begin(s, now, cmd_flags);
 	s->bits = BIT_BIO;
-	s->issue_ns = s->start_ns;
+	s->issue_ns = now;
 	s->dev = dev;
 	s->sector = bio->bi_iter.bi_sector + partition_start(bio);
 	s->bytes = bio->bi_iter.bi_size;
-	if (attribution)
-		attribute(s, bio, cmd_flags);
-	else
-		s->bits |= ORIGIN_UNKNOWN << ORIGIN_SHIFT;
+	note(h);
+	attribute(s, bio, cmd_flags, attribution);
 	return 0;
 }
 
@@ -603,17 +525,11 @@ int bio_complete(u64 *ctx)
 {
 	struct bio *bio = (void *)ctx[1];
 	u64 key = key_of(bio);
-	struct place p = place_of(key);
+	struct held h = find_in_flight(key);
 	struct loss_key who = {};
-	struct slot *s;
 
-	if (!p.set)
-		return 0;
-	s = find(p, key);
-	if (likely(s)) {
-		who.dev = s->dev;
-		who.class = class_of(s->cmd_flags);
-		finish(s, &who, bio->bi_status, s->bits);
+	if (likely(h.slot)) {
+		complete(h, bio->bi_status, h.slot->bits);
 		return 0;
 	}
 	/* Of a request-based disk, or a piece split off a bio, which ends on its own but never was queued. */
@@ -626,7 +542,7 @@ int bio_complete(u64 *ctx)
 		return 0;
 	who.class = class_of(bio->bi_opf);
 	/* The bio's size is used up by now: how many bytes it moved is not known. */
-	complete_unknown(p.set, &who, 0, 0, 1);
+	complete_unknown(key, &who, 0, 0, 1);
 	return 0;
 }
 

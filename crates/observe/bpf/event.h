@@ -85,25 +85,52 @@ struct loss_value {
 };
 _Static_assert(sizeof(struct loss_value) == 48, "loss_value: change src/trace/event.rs too");
 
-/* An I/O in flight. */
+/*
+ * An I/O in flight. Written by the CPU that submits, read by the one that completes, and each way a line of memory takes
+ * from one to the other costs as much as all the rest: so the submitter never reads a slot and the completer never writes
+ * one. What each needs to know of the past it keeps for itself (slot_note, slot_ends).
+ */
 struct slot {
-	u64 key; /* 0: free */
+	u64 key;
+	u64 id; /* of the I/Os that had this slot, which: 1, 2, ... */
 	u64 start_ns;
 	u64 issue_ns; /* 0: not issued */
 	u64 sector;
-	u64 cgroup;
-	u64 ino;
-	char comm[16];
 	u32 dev;   /* set when the I/O is issued, of a bio when it is queued */
 	u32 bytes; /* likewise, as are sector and merges */
 	u32 cmd_flags;
-	u32 tgid;
-	u32 fs_dev;
 	u16 merges;
 	u8 bits;
-	u8 pad;
+	u8 unused[9];
+	/* A cache line that only attribution touches. */
+	u64 cgroup;
+	u64 ino;
+	char comm[16];
+	u32 tgid;
+	u32 fs_dev;
+	u64 rest[3];
 };
-_Static_assert(sizeof(struct slot) == 88, "slot: change src/trace/event.rs too");
+_Static_assert(sizeof(struct slot) == 128, "slot: change src/trace/slots.rs too");
+
+/* What the submitter remembers of an I/O, should its end not be shown to us. */
+struct noted {
+	u64 start_ns;
+	u32 dev; /* 0: not issued */
+	u32 bytes;
+	u32 cmd_flags;
+	u16 merges;
+	u16 unused;
+};
+_Static_assert(sizeof(struct noted) == 24, "noted: change src/trace/slots.rs too");
+
+/* The submitter's own side of a slot. */
+struct slot_note {
+	u64 key; /* of the I/O that had the slot last; 0: none has */
+	u64 id;
+	struct noted last;
+	struct noted before;
+};
+_Static_assert(sizeof(struct slot_note) == 64, "slot_note: change src/trace/slots.rs too");
 
 /* The devices that are traced when not all are: a device number lies in the set of its hash, 0 is no device. */
 #define DEVICE_SETS 1024
@@ -116,12 +143,15 @@ struct device_set {
 };
 _Static_assert(sizeof(struct device_set) == 32, "device_set: change src/trace/event.rs too");
 
-#define WAYS 4
-
-struct slot_set {
-	struct slot slot[WAYS];
-	u64 homeless; /* I/Os in flight that found this set full */
+/* The completer's side of a slot. */
+struct slot_end {
+	u64 id; /* of the I/O that ended there last */
+	u32 strays; /* I/Os in flight whose home this slot is, and which are in another one */
+	u32 homeless; /* those that found none */
 };
-_Static_assert(sizeof(struct slot_set) == 360, "slot_set: change src/trace/event.rs too");
+_Static_assert(sizeof(struct slot_end) == 16, "slot_end: change src/trace/slots.rs too");
+
+/* An I/O may lie in any slot of the set to which its hash leads. */
+#define WAYS 4
 
 #endif

@@ -139,48 +139,10 @@ pub(crate) const DEVICE_SHIFT: u32 = 22;
 /// `struct device_set`: device numbers, 0 for none.
 pub(crate) type DeviceSet = [u32; DEVICE_WAYS];
 
-/// Slots of one set (`WAYS`).
-pub(crate) const WAYS: usize = 4;
-
-/// `struct slot`: an I/O in flight. Only what user space reads has a name.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct Slot {
-    pub key: u64,
-    pub start_ns: u64,
-    pub issue_ns: u64,
-    who: [u64; 5],
-    pub dev: u32,
-    pub bytes: u32,
-    pub cmd_flags: u32,
-    ids: [u32; 2],
-    pub merges: u16,
-    rest: [u8; 2],
-}
-const _: () = assert!(size_of::<Slot>() == 88);
-
-impl Slot {
-    /// The operation.
-    pub fn op(&self) -> Op {
-        Op((self.cmd_flags & 0xff) as i32)
-    }
-}
-
-/// `struct slot_set`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(crate) struct SlotSet {
-    pub slots: [Slot; WAYS],
-    pub homeless: u64,
-}
-const _: () = assert!(size_of::<SlotSet>() == 360);
-
 // SAFETY: both are `repr(C)` structs of integers without padding; every bit pattern is a value.
 unsafe impl aya::Pod for LossKey {}
 // SAFETY: as above.
 unsafe impl aya::Pod for LossValue {}
-// SAFETY: as above.
-unsafe impl aya::Pod for SlotSet {}
 
 #[cfg(test)]
 mod tests {

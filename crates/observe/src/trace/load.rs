@@ -151,7 +151,7 @@ fn load_form<'a>(
     // The loader borrows its values for as long as the types.
     static NUMBERS: [u8; 64] = numbers();
     let flag = |on: bool| -> &'static u8 { &NUMBERS[usize::from(on)] };
-    let slots = config.slots.clamp(1 << 6, 1 << 22).next_power_of_two();
+    let slots = slot_count(config.slots);
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
     let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
     let cpus = cpus()?;
@@ -161,7 +161,9 @@ fn load_form<'a>(
         .verifier_log_level(VerifierLogLevel::STATS)
         .map_max_entries("rings", cpus as u32)
         .map_max_entries("seats", (cpus as u32) << seat_shift)
-        .map_max_entries("slots", slots / super::event::WAYS as u32)
+        .map_max_entries("slots", slots)
+        .map_max_entries("slot_notes", slots)
+        .map_max_entries("slot_ends", slots)
         .map_max_entries("dirtiers", if features.dirty.is_some() { DIRTIERS } else { 1 })
         .override_global("has_queue_argument", flag(form.has_queue_argument), true)
         .override_global("has_fetch", flag(form.has_fetch), true)
@@ -182,6 +184,11 @@ fn load_form<'a>(
         }
     }
     Ok((bpf, features))
+}
+
+/// The size of the table of slots for so many I/Os in flight.
+pub(super) fn slot_count(wanted: u32) -> u32 {
+    wanted.clamp(1 << 6, 1 << 22).next_power_of_two()
 }
 
 /// CPUs that this machine may ever have.

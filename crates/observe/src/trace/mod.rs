@@ -17,6 +17,7 @@ mod loss;
 mod order;
 mod program_info;
 mod ring;
+mod slots;
 mod tracer;
 
 pub use capabilities::{Capabilities, capabilities};

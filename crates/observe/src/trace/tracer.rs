@@ -3,14 +3,14 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
     time::Duration,
 };
 
 use aya::{
     Ebpf,
-    maps::{Array, MapData, PerCpuHashMap},
+    maps::{Array, PerCpuHashMap},
     sys::Stats,
 };
 use iolens_core::model::{DevId, Io, LossReason, Lost};
@@ -18,13 +18,14 @@ use iolens_core::model::{DevId, Io, LossReason, Lost};
 use super::{
     cpu_rings::{CpuRings, seat_shift},
     error::{TraceError, refused},
-    event::{IoEvent, Slot, SlotSet},
+    event::IoEvent,
     filter::DeviceFilter,
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
     order::ReorderBuffer,
     program_info::{ProgramInfo, program_info},
     ring::Drained,
+    slots::{Slots, Unended},
 };
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
@@ -45,7 +46,7 @@ pub struct TracerOptions {
     /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here. See also
     /// [`Tracer::count_from_attach`].
     pub start_monotonic_ns: i64,
-    /// I/Os that may be in flight at once; rounded up to a power of two. Some 90 bytes of kernel memory each.
+    /// I/Os that may be in flight at once; rounded up to a power of two. Some 200 bytes of kernel memory each.
     pub slots: u32,
     /// Measure the time spent in the probes (see [`Tracer::probe_cost`]); costs some 60 ns per probe itself.
     pub measure_cost: bool,
@@ -131,6 +132,7 @@ pub struct Tracer {
     bpf: Ebpf,
     features: Features,
     rings: CpuRings,
+    slots: Slots,
     buffer: ReorderBuffer<IoEvent>,
     losses: LossReader,
     attached: HashSet<&'static str>,
@@ -163,6 +165,7 @@ impl Tracer {
         let (mut bpf, features) = load::load(config, features)?;
         release_memory();
         let rings = map_rings(&bpf, options.ring_bytes)?;
+        let slots = map_slots(&bpf, options.slots)?;
         let losses = LossReader::new(
             Array::try_from(take_map(&mut bpf, ".bss")?).map_err(|e| refused("open its map .bss", &e))?,
             Array::try_from(take_map(&mut bpf, ".data")?).map_err(|e| refused("open its map .data", &e))?,
@@ -186,6 +189,7 @@ impl Tracer {
             bpf,
             features,
             rings,
+            slots,
             buffer: ReorderBuffer::new(),
             losses,
             attached: HashSet::new(),
@@ -300,43 +304,39 @@ impl Tracer {
         }
         self.release(u64::MAX, out);
         self.losses.read(self.start_monotonic_ns, lost)?;
-        let in_flight = self.left_over(end, lost)?;
+        let in_flight = self.left_over(end, lost);
         Ok(FinishStats { drained, late: self.buffer.late(), in_flight })
     }
 
     /// Looks at what still holds a slot at `end`: in flight, as far as the device has so many; what is more, and
     /// oldest, has completed unseen. Slots from before the last probe was attached may be of I/Os whose completion
     /// nobody could see, and do not count.
-    fn left_over(&self, end: u64, lost: &mut Vec<Lost>) -> Result<u64, TraceError> {
-        let map = self.bpf.map("slots").ok_or_else(|| missing_map("slots"))?;
-        let slots: Array<&MapData, SlotSet> = Array::try_from(map).map_err(|e| refused("open its map slots", &e))?;
-        let mut by_device: HashMap<DevId, Vec<Slot>> = HashMap::new();
-        for set in slots.iter() {
-            let set = set.map_err(|e| refused("read its map slots", &e))?;
-            for slot in set.slots {
-                if slot.key != 0 && slot.dev != 0 && (self.attached_ns..=end).contains(&slot.start_ns) {
-                    by_device.entry(DevId(slot.dev as i32)).or_default().push(slot);
-                }
+    fn left_over(&self, end: u64, lost: &mut Vec<Lost>) -> u64 {
+        let mut by_device: HashMap<DevId, Vec<Unended>> = HashMap::new();
+        for io in self.slots.unended() {
+            if (self.attached_ns..=end).contains(&io.start_ns) {
+                by_device.entry(io.dev).or_default().push(io);
             }
         }
         let mut in_flight = 0;
-        for (dev, mut slots) in by_device {
-            slots.sort_by_key(|s| s.issue_ns);
-            let flying = in_flight_of(dev).unwrap_or(slots.len()).min(slots.len());
+        for (dev, mut ios) in by_device {
+            ios.sort_by_key(|io| (!io.replaced, io.from_ns));
+            let able = ios.iter().filter(|io| !io.replaced).count();
+            let flying = in_flight_of(dev).unwrap_or(able).min(able);
             in_flight += flying as u64;
-            slots.truncate(slots.len() - flying);
-            lost.extend(slots.iter().map(|slot| Lost {
-                from_ns: slot.start_ns.max(slot.issue_ns) as i64 - self.start_monotonic_ns,
+            ios.truncate(ios.len() - flying);
+            lost.extend(ios.iter().map(|io| Lost {
+                from_ns: io.from_ns as i64 - self.start_monotonic_ns,
                 to_ns: end as i64 - self.start_monotonic_ns,
                 dev: Some(dev),
-                class: Some(slot.op().class()),
+                class: Some(io.class),
                 reason: LossReason::Unseen,
                 ios: Some(1),
-                bytes: Some(i64::from(slot.bytes)),
-                merges: Some(i64::from(slot.merges)),
+                bytes: Some(io.bytes),
+                merges: Some(io.merges),
             }));
         }
-        Ok(in_flight)
+        in_flight
     }
 
     fn info(&self, probe: Probe) -> io::Result<ProgramInfo> {
@@ -382,14 +382,24 @@ pub(super) fn take_map(bpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Tra
     bpf.take_map(name).ok_or_else(|| missing_map(name))
 }
 
-fn map_rings(bpf: &Ebpf, ring_bytes: u32) -> Result<CpuRings, TraceError> {
-    let fd = |name: &str| match bpf.map(name) {
+fn map_fd<'a>(bpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>, TraceError> {
+    match bpf.map(name) {
         Some(aya::maps::Map::Array(map) | aya::maps::Map::RingBuf(map)) => Ok(map.fd().as_fd()),
         _ => Err(missing_map(name)),
-    };
+    }
+}
+
+fn map_rings(bpf: &Ebpf, ring_bytes: u32) -> Result<CpuRings, TraceError> {
+    let fd = |name| map_fd(bpf, name);
     let cpus = load::cpus()?;
     CpuRings::new(fd("rings")?, fd("seats")?, fd("wakes")?, cpus, seat_shift(ring_bytes, cpus))
         .map_err(|e| refused("map its rings", &e))
+}
+
+fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
+    let fd = |name| map_fd(bpf, name);
+    Slots::new(fd("slots")?, fd("slot_notes")?, fd("slot_ends")?, load::slot_count(slots) as usize)
+        .map_err(|e| refused("map its slots", &e))
 }
 
 /// Requests in flight on a disk, as the kernel counts them; `None` if it does not say.
