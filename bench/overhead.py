@@ -22,8 +22,8 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
 """
 
 # What nobody who looks at these tracepoints can better.
-EMPTY = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "empty_programs.py"),
-         "block_io_start", "block_rq_issue", "block_rq_complete"]
+PROGRAMS = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "empty_programs.py")]
+PLACES = ["block_io_start", "block_rq_issue", "block_rq_complete"]
 
 
 def sh(*words):
@@ -117,7 +117,8 @@ def main():
     contenders = [
         Contender("iolens", record, PROGRAM),
         Contender("iolens --no-attribution", record + ["--no-attribution"], PROGRAM),
-        Contender("empty programs at the same places", EMPTY, "python3"),
+        Contender("empty programs there", PROGRAMS + PLACES, "python3"),
+        Contender("reading the clock there", PROGRAMS + ["--clock"] + PLACES, "python3"),
         Contender("biolatency (histogram only)", ["/usr/sbin/biolatency", "1000"], "biolatency", 1.5),
         Contender("bpftrace hash pair, printing", ["bpftrace", "-o", "DIR/out", "-e", PAIR], "bpftrace", 3),
         Contender("perf record -e block:*", ["perf", "record", "-q", "-a", "-e", "block:*", "-o", "DIR/perf"], "perf", 1),

@@ -6,8 +6,11 @@
  * a slot goes on belonging to the request that had it; another one takes it over only after its end.
  */
 
+#ifndef SLOT_SHIFT
+#define SLOT_SHIFT 50
+#endif
 /* 64 - log2(slots) */
-const volatile u8 slot_shift = 50;
+const volatile u8 slot_shift = SLOT_SHIFT;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -88,10 +88,11 @@ pub struct RecordPlan {
     /// Where the I/Os come from
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
-    /// Memory of the kernel's event ring (rounded up to a power of two)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "8M")]
-    pub ring: u64,
-    /// How often the event ring is emptied at the latest
+    /// Memory of the kernel's event rings, one for each CPU, together (rounded up to a power of two) [default: 8M, or
+    /// 256K for each CPU if that is more]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub ring: Option<u64>,
+    /// How often the event rings are emptied at the latest
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns, default_value = "10ms", hide = true)]
     pub poll: i64,
     /// Step of the counters when they are the source

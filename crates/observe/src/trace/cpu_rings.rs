@@ -183,3 +183,131 @@ impl CpuRings {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+    use rustix::{
+        fs::{MemfdFlags, ftruncate, memfd_create},
+        io::pwrite,
+    };
+
+    use super::*;
+
+    const CPUS: usize = 3;
+    const SHIFT: u32 = 4;
+
+    /// The kernel's side of the rings, in files instead of maps.
+    struct Kernel {
+        rings: OwnedFd,
+        seats: OwnedFd,
+        wakes: OwnedFd,
+        head: [u64; CPUS],
+        /// Seats that are taken and not filled, with the times that their events will have.
+        unfinished: [VecDeque<(u64, u64)>; CPUS],
+    }
+
+    impl Kernel {
+        fn new() -> Kernel {
+            let file = |bytes: usize| {
+                let fd = memfd_create("ring", MemfdFlags::CLOEXEC).expect("memory");
+                ftruncate(&fd, bytes as u64).expect("memory");
+                fd
+            };
+            Kernel {
+                rings: file(4096),
+                seats: file((CPUS << SHIFT) * size_of::<IoEvent>()),
+                wakes: file(3 * 4096),
+                head: [0; CPUS],
+                unfinished: Default::default(),
+            }
+        }
+
+        fn reader(&self) -> CpuRings {
+            CpuRings::new(self.rings.as_fd(), self.seats.as_fd(), self.wakes.as_fd(), CPUS, SHIFT).expect("mapped")
+        }
+
+        fn take_seat(&mut self, cpu: usize, stamp: u64) {
+            let number = self.head[cpu];
+            self.head[cpu] += 1;
+            pwrite(&self.rings, &self.head[cpu].to_ne_bytes(), (cpu * size_of::<CpuRing>()) as u64).expect("written");
+            self.unfinished[cpu].push_back((number, stamp));
+        }
+
+        /// Fills a seat: the event's time, and last its number. What lay there before is overwritten.
+        fn publish(&mut self, cpu: usize) {
+            let Some((number, stamp)) = self.unfinished[cpu].pop_front() else { return };
+            let at = (cpu << SHIFT) + (number as usize & ((1 << SHIFT) - 1));
+            let event = (at * size_of::<IoEvent>()) as u64;
+            let (done, seat) = (std::mem::offset_of!(IoEvent, done_ns), std::mem::offset_of!(IoEvent, seat));
+            pwrite(&self.seats, &stamp.to_ne_bytes(), event + done as u64).expect("written");
+            pwrite(&self.seats, &(number + 1).to_ne_bytes(), event + seat as u64).expect("written");
+        }
+    }
+
+    proptest! {
+        /// Seats taken and filled by several CPUs in any order, drained at any time: each event comes once, each CPU's in
+        /// the order of its seats, none before it is finished; a drain says whether it met an unfinished one.
+        #[test]
+        fn each_event_comes_once(steps in prop::collection::vec((0..CPUS, 0..4u8), 0..400)) {
+            let mut kernel = Kernel::new();
+            let mut reader = kernel.reader();
+            let (mut clock, mut seen) = (0, Vec::new());
+            for (cpu, what) in steps {
+                match what {
+                    0 if kernel.head[cpu] - reader.held(cpu).0 < 1 << SHIFT => {
+                        clock += 1;
+                        kernel.take_seat(cpu, clock * CPUS as u64 + cpu as u64);
+                    }
+                    1 | 2 => kernel.publish(cpu),
+                    3 => {
+                        let from = seen.len();
+                        let drained = reader.drain(|e| seen.push(e.done_ns));
+                        prop_assert_eq!(drained.records as usize, seen.len() - from);
+                        prop_assert_eq!(drained.complete, kernel.unfinished.iter().all(VecDeque::is_empty));
+                        prop_assert!(seen[from..].is_sorted(), "merged by time");
+                        for cpu in 0..CPUS {
+                            let finished = kernel.head[cpu] - kernel.unfinished[cpu].len() as u64;
+                            let taken = seen.iter().filter(|s| *s % CPUS as u64 == cpu as u64).count() as u64;
+                            prop_assert_eq!(taken, finished);
+                            prop_assert_eq!(reader.held(cpu).0, finished, "its seats are given back");
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_fullest_ring_tells_how_full_they_are() {
+        let mut kernel = Kernel::new();
+        let mut reader = kernel.reader();
+        for stamp in 0..12 {
+            kernel.take_seat(2, stamp);
+            kernel.publish(2);
+        }
+        kernel.take_seat(0, 5);
+        let drained = reader.drain(|_| {});
+        assert_eq!((drained.records, drained.complete, drained.fill), (12, false, 0.75));
+    }
+
+    #[test]
+    fn waiting_ends_with_an_event_or_with_time() {
+        let mut kernel = Kernel::new();
+        let mut reader = kernel.reader();
+        assert!(!reader.wait(Duration::from_millis(1)).expect("waited"), "nothing comes");
+        kernel.take_seat(1, 7);
+        assert!(reader.wait(Duration::from_secs(3600)).expect("waited"), "it is there already");
+        assert_eq!(reader.ring(1).awaited.load(Ordering::Relaxed), 0, "nobody is to wake a reader that is awake");
+    }
+
+    #[test]
+    fn memory_is_shared_out_to_the_cpus() {
+        assert_eq!(seat_shift(8 << 20, 2), 15);
+        assert_eq!(seat_shift(8 << 20, 64), 10);
+        assert_eq!(seat_shift(4096, 128), 4, "a few at least");
+    }
+}

@@ -1,12 +1,12 @@
 //! Ordering across CPUs: a low-watermark reorder buffer.
 //!
-//! CPUs write completions into one ring, each with the time at which it read the clock. Neighbours in the ring may be
-//! swapped in time, because a CPU can be delayed between two steps. The kernel half takes its place in the ring
-//! *before* it reads the clock. So a reader that reads the clock (T), then the ring's producer position, then takes
-//! every record up to there without meeting an unfinished one, has every event stamped before T: an event with an
-//! earlier stamp had its place by then. T, less a slack for stores that other CPUs do not see yet, is the
-//! *watermark*: what is older is complete and can leave in order, what is younger waits for the next drain. When an
-//! unfinished record stops the drain, the watermark stays where it was.
+//! Each CPU writes its completions into a ring, with the time at which it read the clock. Neighbours in a ring may be
+//! swapped in time, because a program can be interrupted by another between two steps. The kernel half takes its seat
+//! in the ring *before* it reads the clock. So a reader that reads the clock (T), then how far each ring is taken, then
+//! takes every event up to there without meeting an unfinished one, has every event stamped before T: an event with an
+//! earlier stamp had its seat by then. T, less a slack for stores that other CPUs do not see yet, is the *watermark*:
+//! what is older is complete and can leave in order, what is younger waits for the next drain. When an unfinished event
+//! stops a drain, the watermark stays where it was.
 //!
 //! An event older than the watermark under which others have left is *late*. The above excludes it; should a kernel
 //! ever break the assumption, late events are delivered with the next batch and counted, never dropped.
@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// Events of several CPUs as the ring shows them: each takes its place, then its stamp up to `delay` later.
+    /// Events of several CPUs as a drain shows them: each takes its place, then its stamp up to `delay` later.
     fn ring(steps: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let mut place = 0;
         steps

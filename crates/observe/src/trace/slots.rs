@@ -131,3 +131,56 @@ impl Slots {
 fn class_of(cmd_flags: u32) -> Class {
     Op((cmd_flags & 0xff) as i32).class()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::{
+        fs::{MemfdFlags, memfd_create},
+        io::pwrite,
+    };
+
+    use super::*;
+
+    /// The words of a slot: key, id, start, issue, sector, device and bytes, flags of the command and merges.
+    fn slot(id: u64, start_ns: u64, issue_ns: u64, dev: u64, bytes: u64) -> [u64; 16] {
+        let mut words = [0; 16];
+        words[..7].copy_from_slice(&[99, id, start_ns, issue_ns, 8, dev | bytes << 32, 1 | 3 << 32]);
+        words
+    }
+
+    #[test]
+    fn what_has_no_end_is_in_flight_or_was_missed() {
+        let file = |words: &[u64]| {
+            let fd = memfd_create("slots", MemfdFlags::CLOEXEC).expect("memory");
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+            pwrite(&fd, &bytes, 0).expect("written");
+            fd
+        };
+        // Ended; in flight; in flight where the one before it was missed; never issued.
+        let slots = [slot(5, 10, 11, 7, 512), slot(2, 20, 21, 7, 1024), slot(9, 30, 31, 7, 4096), slot(1, 40, 0, 0, 0)];
+        let before = |start: u64| [99, 9, 0, 0, 0, start, 7 | 2048 << 32, 1 << 8];
+        let notes = [before(0), before(1), before(25), before(2)];
+        let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [7, 0], [0, 0]];
+        let (slots, notes, ends) = (file(slots.as_flattened()), file(notes.as_flattened()), file(ends.as_flattened()));
+        let table = Slots::new(slots.as_fd(), notes.as_fd(), ends.as_fd(), 4).expect("mapped");
+        let io = |start_ns, from_ns, bytes, class, merges, replaced| Unended {
+            from_ns,
+            start_ns,
+            dev: DevId(7),
+            class,
+            bytes,
+            merges,
+            replaced,
+        };
+        assert_eq!(
+            table.unended(),
+            [
+                io(20, 21, 1024, Class::Write, 3, false),
+                io(25, 25, 2048, Class::Read, 0, true),
+                io(30, 31, 4096, Class::Write, 3, false)
+            ]
+        );
+    }
+}

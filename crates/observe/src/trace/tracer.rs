@@ -58,11 +58,24 @@ pub struct TracerOptions {
     pub without_dirtiers: bool,
 }
 
+impl TracerOptions {
+    /// Memory for events that is enough for most machines: 8 MiB, on many CPUs 256 KiB for each.
+    pub fn usual_ring_bytes() -> u32 {
+        let cpus = load::cpus().unwrap_or(1).next_power_of_two() as u32;
+        cpus.saturating_mul(256 << 10).clamp(8 << 20, 1 << 30)
+    }
+
+    /// How many events of a single CPU so much memory for all of them holds.
+    pub fn events_per_cpu(ring_bytes: u32) -> u64 {
+        1 << seat_shift(ring_bytes, load::cpus().unwrap_or(1))
+    }
+}
+
 impl Default for TracerOptions {
     fn default() -> TracerOptions {
         TracerOptions {
             devices: None,
-            ring_bytes: 8 << 20,
+            ring_bytes: TracerOptions::usual_ring_bytes(),
             attribution: true,
             bio_based: false,
             start_monotonic_ns: 0,
@@ -78,9 +91,9 @@ impl Default for TracerOptions {
 /// What one [`Tracer::poll`] found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PollStats {
-    /// Events taken from the ring.
+    /// Events taken from the rings.
     pub drained: u64,
-    /// How full the ring was, 0 to 1.
+    /// How full the fullest ring was, 0 to 1.
     pub fill_fraction: f64,
     /// Events so far that came after younger ones had been handed out; 0 unless the kernel breaks a promise.
     pub late: u64,
@@ -91,7 +104,7 @@ pub struct PollStats {
 /// What [`Tracer::finish`] found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FinishStats {
-    /// Events taken from the ring by it.
+    /// Events taken from the rings by it.
     pub drained: u64,
     /// Late events of the whole run, see [`PollStats::late`].
     pub late: u64,
@@ -263,7 +276,7 @@ impl Tracer {
     /// always waits so is woken for every event of a moderate load.
     ///
     /// # Errors
-    /// If the ring cannot be waited for.
+    /// If the rings cannot be waited for.
     pub fn wait_for_event(&mut self, timeout: Duration) -> Result<bool, TraceError> {
         self.rings.wait(timeout).map_err(|e| refused("wait for its rings", &e))
     }

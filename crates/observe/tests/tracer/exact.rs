@@ -200,6 +200,19 @@ fn without_block_io_start() {
     }
 }
 
+/// As if the kernel were older than 5.12: its BPF cannot take a number and raise it in one step.
+#[test]
+fn without_atomic_operations() {
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let disk = LoopDisk::in_memory(256);
+    let options = TracerOptions { without_fetch: true, ..TracerOptions::default() };
+    for (what, load) in [LOADS[2], LOADS[6]] {
+        let traced = trace_fairly(&disk.name, &options, || put_on(&disk.path(), load, "800ms"));
+        traced.assert_exact(what);
+        traced.assert_nothing_lost(what);
+    }
+}
+
 #[test]
 fn without_attribution() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };

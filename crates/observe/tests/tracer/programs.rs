@@ -9,11 +9,20 @@ use crate::lab::ready;
 fn the_verifier_takes_every_form() {
     let Some(_turn) = ready(&[]) else { return };
     for attribution in [true, false] {
-        for without_io_start in [false, true] {
-            let options = TracerOptions { attribution, without_io_start, ring_bytes: 4096, ..TracerOptions::default() };
+        for (without_io_start, without_fetch) in [(false, false), (true, false), (false, true)] {
+            let options = TracerOptions {
+                attribution,
+                without_io_start,
+                without_fetch,
+                ring_bytes: 4096,
+                ..TracerOptions::default()
+            };
             let tracer = Tracer::start(options).unwrap();
             let report = tracer.program_report();
-            eprintln!("attribution {attribution}, without block_io_start {without_io_start}:");
+            eprintln!(
+                "attribution {attribution}, without block_io_start {without_io_start}, atomics {}:",
+                !without_fetch
+            );
             for p in &report {
                 eprintln!(
                     "  {:<12} {:<18} verified {:>6} instructions, {:>5} bytes of BPF, {:>5} of machine code",

@@ -18,9 +18,9 @@ pub struct FeedOptions {
     pub choice: SourceChoice,
     /// Look up process, cgroup and file of each I/O.
     pub attribution: bool,
-    /// Size of the kernel's event ring.
+    /// Size of the kernel's event rings together.
     pub ring_bytes: u32,
-    /// How often the ring is emptied while there is I/O.
+    /// How often the rings are emptied while there is I/O.
     pub poll_ns: i64,
     /// Step of the counters when they are the source.
     pub counters_step_ns: i64,
@@ -34,7 +34,7 @@ impl FeedOptions {
         FeedOptions {
             choice,
             attribution: true,
-            ring_bytes: 8 << 20,
+            ring_bytes: TracerOptions::usual_ring_bytes(),
             poll_ns: 10_000_000,
             counters_step_ns: 10_000_000,
             files: None,
@@ -162,7 +162,7 @@ impl Feed {
     /// Takes whatever there is by now.
     ///
     /// # Errors
-    /// The ring or the counters cannot be read any more.
+    /// The rings or the counters cannot be read any more.
     pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
         if let Some(files) = &mut self.files {
             let stats = files.poll(&mut taken.requests, &mut taken.lost);
@@ -171,7 +171,7 @@ impl Feed {
         match &mut self.kind {
             Kind::Events { tracer, .. } => {
                 let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
-                taken.complete_to_ns = Some(stats.context("the kernel's event ring cannot be read")?.complete_to_ns);
+                taken.complete_to_ns = Some(stats.context("the kernel's event rings cannot be read")?.complete_to_ns);
             }
             Kind::Counters { sampler, .. } => sample(sampler, self.devices.as_deref(), self.start_ns, taken)
                 .context("/proc/diskstats cannot be read any more")?,
@@ -201,9 +201,9 @@ impl Feed {
     /// most until `seldom_ns` of the monotonic clock, and is true if there was one. Elsewhere sleeps until `often_ns`.
     ///
     /// # Errors
-    /// The ring cannot be waited for.
+    /// The rings cannot be waited for.
     pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<bool> {
-        match &self.kind {
+        match &mut self.kind {
             Kind::Events { tracer, .. } if self.files.is_none() => {
                 let left_ns = u64::try_from(seldom_ns - monotonic_ns()).unwrap_or(0);
                 Ok(tracer.wait_for_event(Duration::from_nanos(left_ns))?)
@@ -237,7 +237,7 @@ impl Feed {
     /// Detaches and yields what is left.
     ///
     /// # Errors
-    /// The ring cannot be read.
+    /// The rings cannot be read.
     pub fn finish(self, taken: &mut Taken) -> Result<Option<FinishStats>> {
         if let Some(files) = self.files {
             files

@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 use iolens_core::model::{Comm, DevId, Device};
 use iolens_observe::counters::{Pace, Root, monotonic_ns, snapshot};
 use iolens_observe::topology::{Lookup, Topology};
-use iolens_observe::trace::FilesFilter;
+use iolens_observe::trace::{FilesFilter, TracerOptions};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -30,6 +30,11 @@ pub use seeker::Seeker;
 pub use session::{Outcome, Progress, Session, SessionOptions, Taken};
 
 use child::RecordedChild;
+
+fn ring_bytes(asked_for: Option<u64>) -> Result<u32> {
+    let Some(bytes) = asked_for else { return Ok(TracerOptions::usual_ring_bytes()) };
+    u32::try_from(bytes).ok().filter(|b| *b <= 1 << 30).context("--ring: at most 1G")
+}
 
 /// Runs the command; the exit code is that of the recorded command if there was one.
 ///
@@ -45,7 +50,7 @@ pub fn run(plan: RecordPlan) -> Result<u8> {
         feed: FeedOptions {
             choice: plan.source,
             attribution: !plan.no_attribution,
-            ring_bytes: u32::try_from(plan.ring).ok().filter(|b| *b <= 1 << 30).context("--ring: at most 1G")?,
+            ring_bytes: ring_bytes(plan.ring)?,
             poll_ns: plan.poll,
             counters_step_ns: plan.counters_step,
             files: plan.wants_files().then(|| files_filter(&plan)),

@@ -9,7 +9,7 @@ use iolens_core::model::{
 use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Host, Topology, own_cost, prefer_this_thread, wall_clock_ns};
-use iolens_observe::trace::FinishStats;
+use iolens_observe::trace::{FinishStats, TracerOptions};
 
 use super::clock::ClockWatch;
 use super::feed::{Feed, FeedOptions};
@@ -20,7 +20,7 @@ use crate::present::record_text::RecordSummary;
 const HOUSEKEEPING_NS: i64 = 1_000_000_000;
 /// How often what is known of open requests is kept for the case that this process is killed. Each look takes some 5 ms.
 const LOOK_AT_OPEN_NS: i64 = 5_000_000_000;
-/// An idle ring is looked at this seldom; see [`idle_wait_ns`].
+/// Idle rings are looked at this seldom; see [`idle_wait_ns`].
 const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
 
 /// How to record.
@@ -169,7 +169,7 @@ impl Session {
     /// The source failed or the writer ended.
     pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
         // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
-        // not allowed, and the ring is emptied at ordinary priority.
+        // not allowed, and the rings are emptied at ordinary priority.
         let _preferred = prefer_this_thread();
         loop {
             let now_ns = monotonic_ns() - self.start_ns;
@@ -190,7 +190,7 @@ impl Session {
     }
 
     /// Waits for the next look at the source. After an idle one the kernel tells when there is something; what follows
-    /// the first I/O is then given as long to gather as it takes to fill the ring.
+    /// the first I/O is then given as long to gather as it takes to fill a ring.
     fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
         let now = self.start_ns + now_ns;
         if !idle {
@@ -375,9 +375,9 @@ impl Outcome {
     }
 }
 
-/// How long an idle ring may wait: not so long that the fastest disks could fill it (100 bytes per I/O, 2 M I/Os/s).
+/// How long idle rings may wait: not so long that a CPU could fill its own (a million completions a second).
 fn idle_wait_ns(feed: &FeedOptions) -> i64 {
-    let fill_ns = i64::from(feed.ring_bytes) / 100 * 1_000_000_000 / 2_000_000;
+    let fill_ns = TracerOptions::events_per_cpu(feed.ring_bytes) as i64 * 1_000;
     fill_ns.clamp(feed.poll_ns, MAX_IDLE_WAIT_NS.max(feed.poll_ns))
 }
 
