@@ -191,9 +191,17 @@ pub(super) fn slot_count(wanted: u32) -> u32 {
     wanted.clamp(1 << 6, 1 << 22).next_power_of_two()
 }
 
-/// CPUs that this machine may ever have.
+/// One more than the highest number that a CPU of this machine may ever have: not all below need be there.
 pub(super) fn cpus() -> Result<usize, TraceError> {
-    aya::util::nr_cpus().map_err(|(path, e)| refused(format!("read {path}"), &e))
+    let path = "/sys/devices/system/cpu/possible";
+    let list = fs::read_to_string(path).map_err(|e| refused(format!("read {path}"), &e))?;
+    cpu_numbers(&list).ok_or_else(|| TraceError::Refused { what: format!("read {path}"), why: format!("{list:?}") })
+}
+
+/// The same of a list such as `0-3,8-11`.
+fn cpu_numbers(list: &str) -> Option<usize> {
+    let highest = list.trim().rsplit([',', '-']).next()?;
+    highest.parse::<usize>().ok().map(|n| n + 1)
 }
 
 const fn numbers() -> [u8; 64] {
@@ -241,6 +249,14 @@ pub(super) fn io_controller_is_v2(proc_cgroups: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_may_have_gaps() {
+        assert_eq!(cpu_numbers("0\n"), Some(1));
+        assert_eq!(cpu_numbers("0-1\n"), Some(2));
+        assert_eq!(cpu_numbers("0-3,8-11\n"), Some(12));
+        assert_eq!(cpu_numbers("\n"), None);
+    }
 
     /// Each switch prunes code from the programs, so each setting is another program to the verifier.
     #[test]
