@@ -1,10 +1,11 @@
 //! What writing and reading a recording costs: nanoseconds and bytes per I/O, on a sample or on made-up load.
 //!
 //! ```text
-//! cargo run --release -p iolens-core --example store_cost -- [--csv SAMPLE] [--ios N] [--dir DIR] [--keep-files] [--write-only]
+//! cargo run --release -p iolens-core --example store_cost -- [--csv SAMPLE | --one-job] [--ios N] [--dir DIR] [--keep-files] [--write-only]
 //! ```
 //! SAMPLE has lines `done_ns,dev,rwbs,bytes,queue_ns,device_ns,sector,pid,comm`, as a tracer of `block:block_rq_complete`
-//! can print them; it is repeated until N I/Os are there.
+//! can print them; it is repeated until N I/Os are there. Without one the load is made up: a mix of processes on two devices,
+//! or one process that reads at random.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
     let (mut csv, mut n, mut dir, mut keep) = (None, 2_000_000, std::env::temp_dir().join("store_cost.iolens"), false);
-    let mut write_only = false;
+    let (mut write_only, mut one_job) = (false, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
@@ -32,11 +33,13 @@ fn main() -> Result<(), AnyError> {
             "--dir" => dir = value()?.into(),
             "--keep-files" => keep = true,
             "--write-only" => write_only = true,
+            "--one-job" => one_job = true,
             _ => return Err(format!("{arg}: unknown; see the head of this file").into()),
         }
     }
     let sample = match &csv {
         Some(path) => read_csv(Path::new(path))?,
+        None if one_job => sample::one_job(500_000),
         None => sample::made_up(500_000),
     };
     write(&dir, &sample, n)?;

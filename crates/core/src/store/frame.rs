@@ -5,170 +5,22 @@
 //! and decode in about a nanosecond per value, which variable-length integers do not.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 
 use super::column::{Column, Ints, Texts};
-use super::encoding::put_varint;
 use super::schema::{Kind, Table};
 
 /// Most rows of a frame: bounds what a reader allocates for a frame of constant columns.
 pub(crate) const MAX_FRAME_ROWS: usize = 65_536;
 
-const ALL_NULL: u8 = 0x10;
-const OFFSETS: u8 = 0x20;
-const DELTAS: u8 = 0x30;
-const HAS_NULLS: u8 = 0x80;
+pub(crate) const ALL_NULL: u8 = 0x10;
+pub(crate) const OFFSETS: u8 = 0x20;
+pub(crate) const DELTAS: u8 = 0x30;
+pub(crate) const HAS_NULLS: u8 = 0x80;
 
 /// Bytes that are no frame: with a checksum that fits this is a bug or malice, without one it is damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a frame does not hold what its header says")]
 pub(crate) struct BadFrame;
-
-/// Encodes rows into the payload of a frame, reusing its buffers.
-#[derive(Debug, Default)]
-pub(crate) struct FrameEncoder {
-    columns: Vec<u8>,
-    lengths: Vec<u32>,
-    values: Vec<i64>,
-    valid: Vec<bool>,
-}
-
-impl FrameEncoder {
-    /// Starts a frame, forgetting the one before.
-    pub fn start(&mut self) {
-        self.columns.clear();
-        self.lengths.clear();
-    }
-
-    /// Appends the payload of the columns handed in since [`FrameEncoder::start`] to `out`.
-    pub fn finish(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.lengths.len() as u64);
-        for length in &self.lengths {
-            put_varint(out, u64::from(*length));
-        }
-        out.extend_from_slice(&self.columns);
-    }
-
-    /// A column without nulls.
-    pub fn ints(&mut self, values: impl Iterator<Item = i64>) {
-        let at = self.columns.len();
-        self.values.clear();
-        self.values.extend(values);
-        self.put_values(0);
-        self.lengths.push((self.columns.len() - at) as u32);
-    }
-
-    /// A column that may have nulls.
-    pub fn options(&mut self, values: impl Iterator<Item = Option<i64>>) {
-        let at = self.columns.len();
-        self.put_options(values);
-        self.lengths.push((self.columns.len() - at) as u32);
-    }
-
-    /// A column of texts, each of which `write` spells out once per frame.
-    pub fn texts<K: Copy + Eq + Hash>(
-        &mut self,
-        values: impl Iterator<Item = Option<K>>,
-        write: impl Fn(&K, &mut Vec<u8>),
-    ) {
-        let at = self.columns.len();
-        let mut dictionary = Interner::default();
-        let index: Vec<Option<i64>> = values.map(|v| v.map(|key| dictionary.index(key))).collect();
-        let mut text = Vec::new();
-        put_varint(&mut self.columns, dictionary.keys.len() as u64);
-        for key in &dictionary.keys {
-            text.clear();
-            write(key, &mut text);
-            put_varint(&mut self.columns, text.len() as u64);
-            self.columns.extend_from_slice(&text);
-        }
-        self.put_options(index.into_iter());
-        self.lengths.push((self.columns.len() - at) as u32);
-    }
-
-    fn put_options(&mut self, values: impl Iterator<Item = Option<i64>>) {
-        self.values.clear();
-        self.valid.clear();
-        let (mut last, mut known) = (0, 0);
-        for v in values {
-            // A null repeats the value before it, which costs no width.
-            last = v.unwrap_or(last);
-            known += usize::from(v.is_some());
-            self.values.push(last);
-            self.valid.push(v.is_some());
-        }
-        if known == self.values.len() {
-            return self.put_values(0);
-        }
-        if known == 0 {
-            return self.columns.push(ALL_NULL);
-        }
-        // Nulls before the first value repeat that one.
-        let first = self.valid.iter().position(|v| *v).unwrap_or(0);
-        let value = self.values[first];
-        self.values[..first].fill(value);
-        self.put_values(HAS_NULLS);
-    }
-
-    fn put_values(&mut self, flags: u8) {
-        let Some(&first) = self.values.first() else { return self.columns.push(ALL_NULL) };
-        let (mut min, mut max, mut previous, mut bits) = (first, first, first, 0u64);
-        for &v in &self.values {
-            min = min.min(v);
-            max = max.max(v);
-            bits |= zigzag(v.wrapping_sub(previous));
-            previous = v;
-        }
-        let offsets = bytes_for(max.wrapping_sub(min) as u64);
-        let deltas = bytes_for(bits);
-        let (mode, width, base) = if deltas < offsets { (DELTAS, deltas, first) } else { (OFFSETS, offsets, min) };
-        self.columns.push(flags | mode | width as u8);
-        put_varint(&mut self.columns, zigzag(base));
-        if flags & HAS_NULLS != 0 {
-            put_bits(&mut self.columns, &self.valid);
-        }
-        let mut previous = base;
-        put_fixed(&mut self.columns, width, &self.values, |v| {
-            if mode == DELTAS {
-                zigzag(v.wrapping_sub(std::mem::replace(&mut previous, v)))
-            } else {
-                v.wrapping_sub(base) as u64
-            }
-        });
-    }
-}
-
-/// Numbers keys in order of first appearance. Names repeat, so the last one and a few others are tried first.
-struct Interner<K> {
-    keys: Vec<K>,
-    last: usize,
-    far: HashMap<K, usize>,
-}
-
-impl<K> Default for Interner<K> {
-    fn default() -> Self {
-        Interner { keys: Vec::new(), last: 0, far: HashMap::new() }
-    }
-}
-
-impl<K: Copy + Eq + Hash> Interner<K> {
-    const NEAR: usize = 8;
-
-    fn index(&mut self, key: K) -> i64 {
-        if self.keys.get(self.last) != Some(&key) {
-            let near = self.keys.iter().take(Self::NEAR).position(|k| *k == key);
-            self.last = near.or_else(|| self.far.get(&key).copied()).unwrap_or_else(|| {
-                let index = self.keys.len();
-                self.keys.push(key);
-                if index >= Self::NEAR {
-                    self.far.insert(key, index);
-                }
-                index
-            });
-        }
-        self.last as i64
-    }
-}
 
 /// The payload of a frame, taken apart into columns that are decoded one at a time.
 pub(crate) struct FrameColumns<'a> {
@@ -284,7 +136,7 @@ pub(crate) fn unzigzag(v: u64) -> i64 {
     (v >> 1) as i64 ^ -((v & 1) as i64)
 }
 
-fn bytes_for(max: u64) -> usize {
+pub(crate) fn bytes_for(max: u64) -> usize {
     (64 - max.leading_zeros() as usize).div_ceil(8)
 }
 
@@ -304,25 +156,6 @@ fn take<'a>(rest: &mut &'a [u8], n: usize) -> Result<&'a [u8], BadFrame> {
     let (head, tail) = rest.split_at_checked(n).ok_or(BadFrame)?;
     *rest = tail;
     Ok(head)
-}
-
-fn put_bits(out: &mut Vec<u8>, bits: &[bool]) {
-    out.extend(bits.chunks(8).map(|c| c.iter().enumerate().fold(0u8, |byte, (i, b)| byte | u8::from(*b) << i)));
-}
-
-/// Writes the low `width` bytes of each value: eight at a time, each overwriting the surplus of the one before.
-fn put_fixed(out: &mut Vec<u8>, width: usize, values: &[i64], mut raw: impl FnMut(i64) -> u64) {
-    if width == 0 {
-        return;
-    }
-    let start = out.len();
-    out.resize(start + values.len() * width + 8, 0);
-    let mut at = start;
-    for v in values {
-        out[at..at + 8].copy_from_slice(&raw(*v).to_le_bytes());
-        at += width;
-    }
-    out.truncate(at);
 }
 
 /// Appends `rows` values of `width` bytes each, as `value` makes them of the raw ones. The usual widths have loops of
@@ -351,15 +184,15 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame_encoder::FrameEncoder;
     use super::*;
     use proptest::prelude::*;
 
     fn round_trip(values: &[Option<i64>]) -> Ints {
         let mut e = FrameEncoder::default();
         let mut payload = Vec::new();
-        e.start();
         e.options(values.iter().copied());
-        e.finish(&mut payload);
+        e.finish(0, &mut payload);
         let mut out = Ints::default();
         let columns = FrameColumns::parse(&payload, values.len()).expect("parses");
         columns.ints(0, &mut out).expect("decodes");
@@ -390,9 +223,8 @@ mod tests {
         fn texts_come_back(words in prop::collection::vec(prop::option::of("[a-z]{0,3}"), 1..100)) {
             let mut e = FrameEncoder::default();
             let mut payload = Vec::new();
-            e.start();
-            e.texts(words.iter().map(|w| w.as_deref()), |w, out| out.extend_from_slice(w.as_bytes()));
-            e.finish(&mut payload);
+                e.texts(words.iter().map(|w| w.as_deref()), |w, out| out.extend_from_slice(w.as_bytes()));
+            e.finish(0, &mut payload);
             let mut out = Texts::default();
             FrameColumns::parse(&payload, words.len()).expect("parses").texts(0, &mut out, &mut HashMap::new()).expect("decodes");
             for (i, w) in words.iter().enumerate() {
@@ -404,8 +236,9 @@ mod tests {
     #[test]
     fn a_steady_column_costs_next_to_nothing() {
         let mut e = FrameEncoder::default();
-        e.start();
         e.ints(std::iter::repeat_n(4096, 4096));
-        assert!(e.columns.len() < 8, "{} bytes", e.columns.len());
+        let mut payload = Vec::new();
+        assert_eq!(e.finish(0, &mut payload), (4096, 4096));
+        assert!(payload.len() < 8, "{} bytes", payload.len());
     }
 }

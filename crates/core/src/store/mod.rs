@@ -19,11 +19,13 @@
 mod block;
 mod chunk;
 mod column;
+mod column_buffer;
 mod data_file;
 mod disk;
 mod encoding;
 mod error;
 mod frame;
+mod frame_encoder;
 mod merge;
 mod meta_file;
 mod open_requests;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::block::Block;
 use super::error::StoreError;
-use super::frame::{FrameEncoder, MAX_FRAME_ROWS};
+use super::frame::MAX_FRAME_ROWS;
+use super::frame_encoder::FrameEncoder;
 use super::merge::TableReader;
 use super::schema::Table;
 use super::wal::{self, FRAME_HEADER, Frame};

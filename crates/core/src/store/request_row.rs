@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::column::Column;
-use super::frame::FrameEncoder;
+use super::frame_encoder::FrameEncoder;
 use super::row::Row;
 use super::schema::Table;
 use crate::model::{Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind};

@@ -1,7 +1,7 @@
 //! How each observation becomes columns and comes back.
 
 use super::column::{Column, Texts};
-use super::frame::FrameEncoder;
+use super::frame_encoder::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
     Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Name,
@@ -15,7 +15,7 @@ pub(crate) trait Row: Clone {
     /// The instant by which the table is ordered.
     fn time(&self) -> i64;
 
-    /// Hands every column to `e`, in the order of the table's schema.
+    /// Hands the values of every column to `e`, in the order of the table's schema.
     fn encode(rows: &[Self], e: &mut FrameEncoder);
 
     /// Row `i` of decoded columns. Required columns have been checked: a missing value there reads as 0 or "".

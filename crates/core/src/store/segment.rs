@@ -26,18 +26,25 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// Counts I/Os.
     pub fn add_ios(&mut self, ios: &[Io]) {
         self.ios += ios.len() as i64;
         self.bytes = ios.iter().fold(self.bytes, |sum, io| sum.saturating_add(io.bytes));
         self.merges = ios.iter().fold(self.merges, |sum, io| sum.saturating_add(io.merges.unwrap_or(0).into()));
     }
 
+    /// Adds what others hold.
+    pub fn add(&mut self, other: Totals) {
+        self.ios = self.ios.saturating_add(other.ios);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.merges = self.merges.saturating_add(other.merges);
+    }
+
     /// What earlier removals are accounted for in these rows of `lost`.
     pub fn add_removed(&mut self, lost: &[Lost]) {
         for l in lost.iter().filter(|l| l.reason == LossReason::Retention) {
-            self.ios = self.ios.saturating_add(l.ios.unwrap_or(0));
-            self.bytes = self.bytes.saturating_add(l.bytes.unwrap_or(0));
-            self.merges = self.merges.saturating_add(l.merges.unwrap_or(0));
+            let of = |n: Option<i64>| n.unwrap_or(0);
+            self.add(Totals { ios: of(l.ios), bytes: of(l.bytes), merges: of(l.merges) });
         }
     }
 

@@ -14,7 +14,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::frame::{FrameEncoder, MAX_FRAME_ROWS};
+use super::frame::MAX_FRAME_ROWS;
+use super::frame_encoder::FrameEncoder;
 use super::row::Row;
 use super::schema::Table;
 
@@ -41,18 +42,22 @@ pub(crate) struct Frame {
 
 /// Encodes `rows` (not empty) into a frame, header included, replacing what `out` holds.
 pub(crate) fn encode_frame<R: Row>(rows: &[R], encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> (i64, i64) {
-    debug_assert!(!rows.is_empty() && rows.len() <= MAX_FRAME_ROWS);
-    encoder.start();
-    R::encode(rows, encoder);
-    let min = rows.iter().map(Row::time).min().unwrap_or(0);
-    let max = rows.iter().map(Row::time).max().unwrap_or(0);
+    encoder.push(rows);
+    finish_frame(R::TABLE, encoder, out)
+}
+
+/// Makes a frame, header included, of the rows of `table` in `encoder` (there are some), replacing what `out` holds.
+/// Gives the smallest and largest time.
+pub(crate) fn finish_frame(table: Table, encoder: &mut FrameEncoder, out: &mut Vec<u8>) -> (i64, i64) {
+    let rows = encoder.rows();
+    debug_assert!((1..=MAX_FRAME_ROWS).contains(&rows));
     out.clear();
     out.resize(FRAME_HEADER, 0);
-    encoder.finish(out);
+    let (min, max) = encoder.finish(table.time_column(), out);
     let (header, payload) = out.split_at_mut(FRAME_HEADER);
     header[0..4].copy_from_slice(FRAME_MAGIC);
     header[4..8].copy_from_slice(&(payload.len() as u32).to_le_bytes());
-    header[8..12].copy_from_slice(&(rows.len() as u32).to_le_bytes());
+    header[8..12].copy_from_slice(&(rows as u32).to_le_bytes());
     header[12..16].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
     header[16..24].copy_from_slice(&min.to_le_bytes());
     header[24..32].copy_from_slice(&max.to_le_bytes());

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::disk;
 use super::error::StoreError;
-use super::frame::FrameEncoder;
+use super::frame::FrameColumns;
+use super::frame_encoder::FrameEncoder;
 use super::meta_file;
 use super::open_requests;
 use super::parquet_write;
@@ -13,9 +14,9 @@ use super::repeats::Repeats;
 use super::retention::{Limits, Shelf};
 use super::row::Row;
 use super::schema::Table;
-use super::segment::{self, Closed, Segment};
+use super::segment::{self, Closed, Segment, Totals};
 use super::tally::Tally;
-use super::wal::{self, WalFile};
+use super::wal::{self, FRAME_HEADER, WalFile};
 use crate::model::{
     CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecorderCost, RecordingMeta, Request,
 };
@@ -96,8 +97,10 @@ pub struct RecordingWriter {
     meta: RecordingMeta,
     options: WriterOptions,
     limits: Limits,
-    /// Rows that are in no frame yet.
-    ios: Vec<Io>,
+    /// I/Os that are in no frame yet, column by column, and their sums.
+    ios: FrameEncoder,
+    ios_totals: Totals,
+    /// Other rows that are in no frame yet.
     counters: Vec<CounterSample>,
     lost: Vec<Lost>,
     marks: Vec<Mark>,
@@ -152,7 +155,8 @@ impl RecordingWriter {
             meta,
             options,
             limits,
-            ios: Vec::new(),
+            ios: FrameEncoder::default(),
+            ios_totals: Totals::default(),
             counters: Vec::new(),
             lost: Vec::new(),
             marks: Vec::new(),
@@ -193,10 +197,11 @@ impl RecordingWriter {
                 self.count_unwritten(rest);
                 return Ok(());
             }
-            let (now, later) = rest.split_at(rest.len().min(self.limits.frame_rows - self.ios.len()));
-            self.ios.extend_from_slice(now);
+            let (now, later) = rest.split_at(rest.len().min(self.limits.frame_rows - self.ios.rows()));
+            self.ios.push(now);
+            self.ios_totals.add_ios(now);
             rest = later;
-            if self.ios.len() == self.limits.frame_rows {
+            if self.ios.rows() == self.limits.frame_rows {
                 self.flush_ios()?;
             }
         }
@@ -331,23 +336,34 @@ impl RecordingWriter {
     }
 
     fn flush_ios(&mut self) -> Result<(), StoreError> {
-        if self.ios.is_empty() {
+        let rows = self.ios.rows();
+        if rows == 0 {
             return Ok(());
         }
-        let mut rows = std::mem::take(&mut self.ios);
-        match self.write_frame(&rows) {
+        let mut frame = std::mem::take(&mut self.buffer);
+        let times = wal::finish_frame(Table::Io, &mut self.ios, &mut frame);
+        let totals = std::mem::take(&mut self.ios_totals);
+        match self.append(Table::Io, &frame, rows, times) {
             Ok(()) => {
-                self.ios_written += rows.len() as u64;
-                self.segments[Table::Io as usize - 1].totals.add_ios(&rows);
+                self.ios_written += rows as u64;
+                self.segments[Table::Io as usize - 1].totals.add(totals);
             }
             Err(e) => {
-                self.count_unwritten(&rows);
+                self.count_unwritten(&self.ios_of(&frame[FRAME_HEADER..], rows)?);
                 self.tolerate_full(Err(e))?;
             }
         }
-        rows.clear();
-        self.ios = rows;
+        self.buffer = frame;
         self.close_if_large(Table::Io)
+    }
+
+    /// The I/Os of a frame that found no room.
+    fn ios_of(&self, payload: &[u8], rows: usize) -> Result<Vec<Io>, StoreError> {
+        let columns = FrameColumns::parse(payload, rows).and_then(|c| c.decode(Table::Io, |_| true));
+        let columns = columns.map_err(|e| bug(&self.wal_dir, &e))?;
+        let mut ios = Vec::new();
+        Io::assemble_all(&columns, rows, &mut ios);
+        Ok(ios)
     }
 
     fn flush_rest(&mut self) -> Result<(), StoreError> {
@@ -428,10 +444,7 @@ impl RecordingWriter {
         }
         let dir = self.dir.join(table.name());
         let path = dir.join(segment::file_name(s.number));
-        let bytes = parquet_write::encode_file(table, &s.frames).map_err(|e| StoreError::Damaged {
-            path: path.clone(),
-            what: format!("cannot be encoded: {e}; please report this"),
-        })?;
+        let bytes = parquet_write::encode_file(table, &s.frames).map_err(|e| bug(&path, &e))?;
         self.make_room(bytes.len() as u64)?;
         if !dir.exists() {
             fs::create_dir(&dir).map_err(|e| StoreError::io(&dir, "create", e))?;
@@ -512,4 +525,9 @@ impl RecordingWriter {
         let _ = fs::remove_file(self.wal_dir.join("reserve"));
         self.shelf.reserve = 0;
     }
+}
+
+/// Our own frames cannot be made into what they should become.
+fn bug(path: &Path, e: &dyn std::error::Error) -> StoreError {
+    StoreError::Damaged { path: path.to_owned(), what: format!("cannot be encoded: {e}; please report this") }
 }
