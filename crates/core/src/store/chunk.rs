@@ -9,17 +9,16 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
 
-use super::column::{Column, Ints, Texts};
-use super::encoding::{self, Distinct, Width, put_varint};
+use super::dictionary::Places;
+use super::encoding::{self, Width, put_varint};
 use super::frame::zigzag;
+use super::gather::{Gathered, Values};
 use super::schema::{ColumnDef, Kind, Layout};
 use super::text;
 
 /// Rows per page. A byte stream of so many rows fills one block of zstd (128 KiB), which then has the statistics of that
 /// stream alone: 8.9 bytes per I/O on a sample where pages of half the size gave 9.1, and a quarter 9.4.
 const PAGE_ROWS: usize = 128 << 10;
-/// More distinct values than this and a dictionary is tried no further.
-const MOST_DISTINCT: usize = 4096;
 /// Rows of each of two stretches that decide between the encodings of numbers without a dictionary.
 const TRIAL_ROWS: usize = 4096;
 
@@ -32,7 +31,6 @@ const DICTIONARY_PAGE: i32 = 2;
 /// Encodes the column chunks of a file one after the other, reusing its buffers.
 pub(crate) struct ChunkEncoder {
     zstd: zstd::bulk::Compressor<'static>,
-    distinct: Distinct,
     raw: Vec<u8>,
     compressed: Vec<u8>,
     chunk: Vec<u8>,
@@ -43,7 +41,6 @@ impl ChunkEncoder {
     pub fn new() -> Result<ChunkEncoder, ParquetError> {
         Ok(ChunkEncoder {
             zstd: zstd::bulk::Compressor::new(1)?,
-            distinct: Distinct::default(),
             raw: Vec::new(),
             compressed: Vec::new(),
             chunk: Vec::new(),
@@ -56,25 +53,30 @@ impl ChunkEncoder {
         &mut self,
         def: &ColumnDef,
         descr: ColumnDescPtr,
-        column: &Column,
+        column: &Gathered<'_>,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
         self.chunk.clear();
         self.uncompressed = 0;
         let mut meta = ColumnChunkMetaData::builder(descr);
-        let (rows, encodings) = match column {
-            Column::Ints(ints) => {
-                let values = known(ints);
-                let encodings = self.put_ints(def, &values, ints.valid.as_deref(), ints.len())?;
-                // A dictionary has the same bounds as the column, and fewer values.
-                let distinct = if encodings.dictionary_bytes > 0 { &self.distinct.values } else { &*values };
-                if let Some(statistics) = bounds(def, distinct, ints.len() - values.len()) {
-                    meta = meta.set_statistics(statistics);
-                }
-                (ints.len(), encodings)
+        // A dictionary has the same bounds as the column, and fewer values.
+        let (bounded, encodings) = match column.values {
+            Values::Each(values) => (values, self.put_numbers(def, column, values)?),
+            Values::Numbers(distinct, places) => {
+                self.raw.clear();
+                encoding::plain(distinct, width(def), &mut self.raw);
+                (distinct, self.put_places(def, column, distinct.len(), places)?)
             }
-            Column::Texts(texts) => (texts.index.len(), self.put_texts(def, texts)?),
-            Column::Absent => return Err(ParquetError::General(format!("column {} is absent", def.name))),
+            Values::Words(words, places) => {
+                self.raw.clear();
+                put_words(words, &mut self.raw);
+                (&[][..], self.put_places(def, column, words.len(), places)?)
+            }
         };
+        let nulls = column.valid.map_or(0, |valid| valid.iter().filter(|v| !**v).count());
+        if let Some(statistics) = bounds(def, bounded, nulls) {
+            meta = meta.set_statistics(statistics);
+        }
+        let rows = column.rows;
         let (dictionary, data) = (encodings.dictionary_bytes, &self.chunk);
         let metadata = meta
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -96,43 +98,33 @@ impl ChunkEncoder {
         Ok((Bytes::copy_from_slice(data), close))
     }
 
-    fn put_ints(
+    fn put_numbers(
         &mut self,
         def: &ColumnDef,
+        column: &Gathered<'_>,
         values: &[i64],
-        valid: Option<&[bool]>,
-        rows: usize,
     ) -> Result<Encodings, ParquetError> {
-        let width = if def.kind == Kind::I32 { Width::Four } else { Width::Eight };
-        let mut distinct = std::mem::take(&mut self.distinct);
-        if def.layout == Layout::Few && distinct.index(values, MOST_DISTINCT) {
-            self.raw.clear();
-            encoding::plain(&distinct.values, width, &mut self.raw);
-            let dictionary_bytes = self.put_dictionary(distinct.values.len())?;
-            self.put_indices(def, &distinct.indices, valid, rows)?;
-            self.distinct = distinct;
-            return Ok(Encodings { data: Encoding::RLE_DICTIONARY, dictionary_bytes });
-        }
-        self.distinct = distinct;
+        let width = width(def);
         let data = match def.layout {
             Layout::Time => Encoding::DELTA_BINARY_PACKED,
             _ => self.better_encoding(values, width)?,
         };
-        self.put_pages(def, valid, rows, data, |page, out| numbers(data, &values[page], width, out))?;
+        self.put_pages(def, column, data, |page, out| numbers(data, &values[page], width, out))?;
         Ok(Encodings { data, dictionary_bytes: 0 })
     }
 
-    fn put_texts(&mut self, def: &ColumnDef, texts: &Texts) -> Result<Encodings, ParquetError> {
-        self.raw.clear();
-        for word in &texts.dictionary {
-            let word = text::escape(word);
-            self.raw.extend_from_slice(&(word.len() as u32).to_le_bytes());
-            self.raw.extend_from_slice(&word);
-        }
-        let dictionary_bytes = self.put_dictionary(texts.dictionary.len())?;
-        let indices: Vec<u32> = known(&texts.index).iter().map(|i| *i as u32).collect();
-        self.put_indices(def, &indices, texts.index.valid.as_deref(), texts.index.len())?;
-        Ok(Encodings { data: Encoding::RLE_DICTIONARY, dictionary_bytes })
+    /// A dictionary, whose `n` values stand in `raw`, and pages of places in it.
+    fn put_places(
+        &mut self,
+        def: &ColumnDef,
+        column: &Gathered<'_>,
+        n: usize,
+        places: &Places,
+    ) -> Result<Encodings, ParquetError> {
+        let dictionary_bytes = self.put_dictionary(n)?;
+        let data = Encoding::RLE_DICTIONARY;
+        self.put_pages(def, column, data, |page, out| encoding::dictionary_places(places.of(page), out))?;
+        Ok(Encodings { data, dictionary_bytes })
     }
 
     fn put_dictionary(&mut self, values: usize) -> Result<usize, ParquetError> {
@@ -146,30 +138,18 @@ impl ChunkEncoder {
         Ok(self.chunk.len())
     }
 
-    fn put_indices(
-        &mut self,
-        def: &ColumnDef,
-        indices: &[u32],
-        valid: Option<&[bool]>,
-        rows: usize,
-    ) -> Result<(), ParquetError> {
-        let data = Encoding::RLE_DICTIONARY;
-        self.put_pages(def, valid, rows, data, |page, out| encoding::dictionary_indices(&indices[page], out))
-    }
-
     /// Data pages; `values` appends the encoded values that `page`, a range of those that are not null, holds.
     fn put_pages(
         &mut self,
         def: &ColumnDef,
-        valid: Option<&[bool]>,
-        rows: usize,
+        column: &Gathered<'_>,
         data: Encoding,
         values: impl Fn(std::ops::Range<usize>, &mut Vec<u8>),
     ) -> Result<(), ParquetError> {
         let (mut row, mut value) = (0, 0);
-        while row < rows {
-            let end = rows.min(row + PAGE_ROWS);
-            let valid = valid.map(|v| &v[row..end]);
+        while row < column.rows {
+            let end = column.rows.min(row + PAGE_ROWS);
+            let valid = column.valid.map(|v| &v[row..end]);
             let count = valid.map_or(end - row, |v| v.iter().filter(|v| **v).count());
             self.raw.clear();
             if !def.required {
@@ -248,16 +228,22 @@ fn numbers(encoding: Encoding, values: &[i64], width: Width, out: &mut Vec<u8>) 
     }
 }
 
-/// The values that are not null.
-fn known(ints: &Ints) -> std::borrow::Cow<'_, [i64]> {
-    match &ints.valid {
-        None => (&ints.values).into(),
-        Some(valid) => ints.values.iter().zip(valid).filter(|(_, valid)| **valid).map(|(v, _)| *v).collect(),
+fn width(def: &ColumnDef) -> Width {
+    if def.kind == Kind::I32 { Width::Four } else { Width::Eight }
+}
+
+/// PLAIN texts.
+fn put_words(words: &[Vec<u8>], out: &mut Vec<u8>) {
+    for word in words {
+        let word = text::escape(word);
+        out.extend_from_slice(&(word.len() as u32).to_le_bytes());
+        out.extend_from_slice(&word);
     }
 }
 
 fn bounds(def: &ColumnDef, values: &[i64], nulls: usize) -> Option<Statistics> {
-    let (min, max) = (*values.iter().min()?, *values.iter().max()?);
+    let first = *values.first()?;
+    let (min, max) = values.iter().fold((first, first), |(min, max), v| (min.min(*v), max.max(*v)));
     let nulls = Some(nulls as u64);
     Some(match def.kind {
         Kind::I32 => Statistics::int32(Some(min as i32), Some(max as i32), None, nulls, false),

@@ -19,6 +19,12 @@ impl Ints {
         self.values.len()
     }
 
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.valid = None;
+    }
+
     /// Says of the last `n` rows (whose values are in place already) whether they are null.
     pub fn mark_tail(&mut self, n: usize, valid: impl Iterator<Item = bool>) {
         let before = self.values.len() - n;

@@ -4,6 +4,8 @@
 //! buffers value by value, which is most of what it costs; this costs a third of that. Decoding is the library's, which
 //! makes every round trip a test against it.
 
+use super::dictionary::PlacesOf;
+
 /// Bytes of a physical integer type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
@@ -22,9 +24,36 @@ pub(crate) fn plain(values: &[i64], width: Width, out: &mut Vec<u8>) {
 /// BYTE_STREAM_SPLIT: all first bytes, then all second ones, and so on.
 pub(crate) fn byte_stream_split(values: &[i64], width: Width, out: &mut Vec<u8>) {
     let streams = if width == Width::Four { 4 } else { 8 };
-    for stream in 0..streams {
-        out.extend(values.iter().map(|v| (v >> (8 * stream)) as u8));
+    let (start, n) = (out.len(), values.len());
+    out.resize(start + streams * n, 0);
+    let out = &mut out[start..];
+    let (eights, rest) = values.as_chunks::<8>();
+    for (i, eight) in eights.iter().enumerate() {
+        for (stream, bytes) in transposed(eight).iter().take(streams).enumerate() {
+            out[stream * n + 8 * i..][..8].copy_from_slice(bytes);
+        }
     }
+    for (i, v) in rest.iter().enumerate() {
+        for (stream, byte) in v.to_le_bytes().iter().take(streams).enumerate() {
+            out[stream * n + 8 * eights.len() + i] = *byte;
+        }
+    }
+}
+
+/// The first bytes of eight values, their second bytes, and so on: a matrix of bytes is transposed by transposing its
+/// quarters and swapping two of them, all quarters of a size at once.
+///
+/// Source: Warren, Hacker's Delight, 2nd edition, section 7-3.
+fn transposed(values: &[i64; 8]) -> [[u8; 8]; 8] {
+    let mut rows = values.map(|v| v as u64);
+    for (distance, mask) in [(4, 0x0000_0000_ffff_ffff), (2, 0x0000_ffff_0000_ffff), (1, 0x00ff_00ff_00ff_00ff)] {
+        for i in (0..8).filter(|i| i & distance == 0) {
+            let differ = ((rows[i] >> (8 * distance)) ^ rows[i + distance]) & mask;
+            rows[i] ^= differ << (8 * distance);
+            rows[i + distance] ^= differ;
+        }
+    }
+    rows.map(u64::to_le_bytes)
 }
 
 const DELTA_BLOCK: usize = 128;
@@ -86,10 +115,16 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, bits: u32, out: &mut Vec<u
     out.extend_from_slice(&word.to_le_bytes()[..held.div_ceil(8) as usize]);
 }
 
-/// Indices of a dictionary (RLE_DICTIONARY): one run if they are all the same, else bit-packed. Widths are powers of
-/// two, so that every byte holds whole indices and the compressor sees their frequencies.
-pub(crate) fn dictionary_indices(indices: &[u32], out: &mut Vec<u8>) {
-    let max = indices.iter().copied().max().unwrap_or(0);
+/// Places in a dictionary (RLE_DICTIONARY): one run if they are all the same, else bit-packed. Widths are powers of two,
+/// so that every byte holds whole places and the compressor sees their frequencies.
+pub(crate) fn dictionary_places(places: PlacesOf<'_>, out: &mut Vec<u8>) {
+    let (rows, max, same) = match places {
+        PlacesOf::One(place, rows) => (rows, place, true),
+        PlacesOf::Each(each) => {
+            let max = each.iter().copied().max().unwrap_or(0);
+            (each.len(), max, each.iter().all(|p| *p == max))
+        }
+    };
     let bits = match 32 - max.leading_zeros() {
         bits @ 0..=2 => bits,
         3..=8 => 8,
@@ -97,13 +132,28 @@ pub(crate) fn dictionary_indices(indices: &[u32], out: &mut Vec<u8>) {
         _ => 32,
     };
     out.push(bits as u8);
-    if indices.is_empty() {
-        return;
+    match places {
+        _ if rows == 0 => {}
+        PlacesOf::Each(each) if !same => put_places(each, bits, out),
+        _ => put_run(rows, &max.to_le_bytes()[..bits.div_ceil(8) as usize], out),
     }
-    match indices.iter().all(|i| *i == max) {
-        true => put_run(indices.len(), &max.to_le_bytes()[..bits.div_ceil(8) as usize], out),
-        false => put_packed(indices.iter().map(|i| u64::from(*i)), indices.len(), bits, out),
+}
+
+/// One bit-packed run of places, each in its `bits`: 1, 2, 8, 16 or 32.
+fn put_places(places: &[u32], bits: u32, out: &mut Vec<u8>) {
+    let groups = places.len().div_ceil(8);
+    put_varint(out, (groups as u64) << 1 | 1);
+    let start = out.len();
+    match bits {
+        1 | 2 => {
+            let byte = |few: &[u32]| few.iter().rev().fold(0, |byte, place| byte << bits | *place as u8);
+            out.extend(places.chunks(8 / bits as usize).map(byte));
+        }
+        8 => out.extend(places.iter().map(|p| *p as u8)),
+        16 => places.iter().for_each(|p| out.extend_from_slice(&(*p as u16).to_le_bytes())),
+        _ => places.iter().for_each(|p| out.extend_from_slice(&p.to_le_bytes())),
     }
+    out.resize(start + groups * bits as usize, 0);
 }
 
 /// Definition levels of a page of an optional, flat column (RLE, with its length in front).
@@ -140,55 +190,6 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut v: u64) {
     out.push(v as u8);
 }
 
-/// The distinct values of a column in order of appearance, and each row as an index into them.
-#[derive(Debug, Default)]
-pub(crate) struct Distinct {
-    pub values: Vec<i64>,
-    pub indices: Vec<u32>,
-    slots: Vec<u32>,
-}
-
-impl Distinct {
-    /// Indexes `values`; `false` if more than `most` of them differ.
-    pub fn index(&mut self, values: &[i64], most: usize) -> bool {
-        self.values.clear();
-        self.indices.clear();
-        self.slots.clear();
-        self.slots.resize((2 * most).next_power_of_two(), u32::MAX);
-        let shift = 64 - self.slots.len().trailing_zeros();
-        let mask = self.slots.len() - 1;
-        let mut last = None;
-        for &v in values {
-            if let Some((value, index)) = last
-                && value == v
-            {
-                self.indices.push(index);
-                continue;
-            }
-            // Fibonacci hashing, linear probing: the table is at most half full.
-            let mut at = (v as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_shr(shift) as usize & mask;
-            let index = loop {
-                let slot = self.slots[at];
-                if slot == u32::MAX {
-                    if self.values.len() == most {
-                        return false;
-                    }
-                    self.slots[at] = self.values.len() as u32;
-                    self.values.push(v);
-                    break self.slots[at];
-                }
-                if self.values[slot as usize] == v {
-                    break slot;
-                }
-                at = (at + 1) & mask;
-            };
-            self.indices.push(index);
-            last = Some((v, index));
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,24 +203,38 @@ mod tests {
 
     proptest! {
         #[test]
+        fn split_bytes_are_those_of_the_values(values in prop::collection::vec(any::<i64>(), 0..40)) {
+            for (width, streams) in [(Width::Four, 4), (Width::Eight, 8)] {
+                let mut out = vec![7];
+                byte_stream_split(&values, width, &mut out);
+                let expected = (0..streams).flat_map(|s| values.iter().map(move |v| v.to_le_bytes()[s]));
+                prop_assert_eq!(&out[1..], expected.collect::<Vec<_>>());
+            }
+        }
+
+        #[test]
+        fn places_come_back(places in prop::collection::vec(0u32..0xffff_ffff, 1..70), bits in 1u32..=32) {
+            let mut places: Vec<u32> = places.iter().map(|p| p >> (32 - bits)).collect();
+            places[0] = 1 << (bits - 1);
+            let mut out = Vec::new();
+            dictionary_places(PlacesOf::Each(&places), &mut out);
+            let (width, rest) = (u32::from(out[0]), &out[1..]);
+            prop_assert!([1, 2, 8, 16, 32].contains(&width) && width >= bits, "{width} for {bits}");
+            if places.iter().any(|p| *p != places[0]) {
+                let groups = places.len().div_ceil(8);
+                prop_assert_eq!((usize::from(rest[0]), rest.len()), (2 * groups + 1, 1 + groups * width as usize));
+                let read = unpack(&rest[1..], places.len(), width);
+                prop_assert_eq!(read, places.iter().map(|p| u64::from(*p)).collect::<Vec<_>>());
+            }
+        }
+
+        #[test]
         fn packed_values_come_back(values in prop::collection::vec(any::<u64>(), 0..70), bits in 1u32..=64) {
             let values: Vec<u64> = values.iter().map(|v| v >> (64 - bits)).collect();
             let mut out = Vec::new();
             pack(values.iter().copied(), bits, &mut out);
             prop_assert_eq!(out.len(), (values.len() * bits as usize).div_ceil(8));
             prop_assert_eq!(unpack(&out, values.len(), bits), values);
-        }
-
-        #[test]
-        fn distinct_values_index_their_rows(values in prop::collection::vec(prop_oneof![any::<i64>(), 0i64..9], 0..300), most in 1usize..200) {
-            let mut d = Distinct::default();
-            let fits = d.index(&values, most);
-            let set: std::collections::HashSet<i64> = values.iter().copied().collect();
-            prop_assert_eq!(fits, set.len() <= most);
-            if fits {
-                prop_assert_eq!(d.values.len(), set.len());
-                prop_assert_eq!(d.indices.iter().map(|i| d.values[*i as usize]).collect::<Vec<_>>(), values);
-            }
         }
     }
 }

@@ -42,37 +42,53 @@ impl<'a> FrameColumns<'a> {
         if rest.is_empty() { Ok(FrameColumns { rows, columns }) } else { Err(BadFrame) }
     }
 
-    /// Appends column `i` of integers to `out`.
-    pub fn ints(&self, i: usize, out: &mut Ints) -> Result<(), BadFrame> {
-        let mut rest = *self.columns.get(i).ok_or(BadFrame)?;
-        take_ints(&mut rest, self.rows, out)?;
-        if rest.is_empty() { Ok(()) } else { Err(BadFrame) }
+    /// Column `i` of integers.
+    pub fn packed(&self, i: usize) -> Result<Packed<'a>, BadFrame> {
+        Packed::parse(self.columns.get(i).ok_or(BadFrame)?, self.rows)
     }
 
-    /// Appends column `i` of texts to `out`, whose dictionary `seen` indexes.
-    pub fn texts(&self, i: usize, out: &mut Texts, seen: &mut HashMap<Vec<u8>, i64>) -> Result<(), BadFrame> {
+    /// Appends column `i` of integers to `out`.
+    pub fn ints(&self, i: usize, out: &mut Ints) -> Result<(), BadFrame> {
+        self.packed(i)?.decode(out);
+        Ok(())
+    }
+
+    /// Column `i` of texts: where each text of the frame is among `words`, which take those that `seen` does not have
+    /// yet, and the column of integers that index the frame's own.
+    pub fn packed_texts(
+        &self,
+        i: usize,
+        words: &mut Vec<Vec<u8>>,
+        seen: &mut HashMap<Vec<u8>, i64>,
+    ) -> Result<(Vec<i64>, Packed<'a>), BadFrame> {
         let mut rest = *self.columns.get(i).ok_or(BadFrame)?;
         let mut map = Vec::new();
         for _ in 0..take_varint(&mut rest)? {
             let length = usize::try_from(take_varint(&mut rest)?).map_err(|_| BadFrame)?;
             let text = take(&mut rest, length)?;
             let index = seen.get(text).copied().unwrap_or_else(|| {
-                let index = out.dictionary.len() as i64;
-                out.dictionary.push(text.to_vec());
+                let index = words.len() as i64;
+                words.push(text.to_vec());
                 seen.insert(text.to_vec(), index);
                 index
             });
             map.push(index);
         }
+        Ok((map, Packed::parse(rest, self.rows)?))
+    }
+
+    /// Appends column `i` of texts to `out`, whose dictionary `seen` indexes.
+    pub fn texts(&self, i: usize, out: &mut Texts, seen: &mut HashMap<Vec<u8>, i64>) -> Result<(), BadFrame> {
+        let (map, column) = self.packed_texts(i, &mut out.dictionary, seen)?;
         let before = out.index.len();
-        take_ints(&mut rest, self.rows, &mut out.index)?;
+        column.decode(&mut out.index);
         let valid = out.index.valid.as_ref();
         for (row, v) in out.index.values.iter_mut().enumerate().skip(before) {
             if valid.is_none_or(|valid| valid[row]) {
                 *v = usize::try_from(*v).ok().and_then(|i| map.get(i).copied()).ok_or(BadFrame)?;
             }
         }
-        if rest.is_empty() { Ok(()) } else { Err(BadFrame) }
+        Ok(())
     }
 
     /// All columns of `table`, leaving out those that `wanted` refuses.
@@ -97,35 +113,71 @@ impl<'a> FrameColumns<'a> {
     }
 }
 
-fn take_ints(rest: &mut &[u8], rows: usize, out: &mut Ints) -> Result<(), BadFrame> {
-    let tag = take(rest, 1)?[0];
-    if tag == ALL_NULL {
-        out.values.resize(out.values.len() + rows, 0);
-        out.mark_tail(rows, std::iter::repeat_n(false, rows));
-        return Ok(());
+/// A column of integers as it stands in a frame.
+pub(crate) struct Packed<'a> {
+    pub rows: usize,
+    mode: u8,
+    width: usize,
+    base: i64,
+    /// A bit per row: whether it has a value.
+    known: Option<&'a [u8]>,
+    words: &'a [u8],
+}
+
+impl<'a> Packed<'a> {
+    fn parse(column: &'a [u8], rows: usize) -> Result<Packed<'a>, BadFrame> {
+        let mut rest = column;
+        let tag = take(&mut rest, 1)?[0];
+        let mut packed = Packed { rows, mode: tag & 0x70, width: 0, base: 0, known: None, words: &[] };
+        if tag != ALL_NULL {
+            packed.width = usize::from(tag & 0x0f);
+            if !matches!(packed.mode, OFFSETS | DELTAS) || packed.width > 8 {
+                return Err(BadFrame);
+            }
+            packed.base = unzigzag(take_varint(&mut rest)?);
+            packed.known = if tag & HAS_NULLS != 0 { Some(take(&mut rest, rows.div_ceil(8))?) } else { None };
+            packed.words = take(&mut rest, rows * packed.width)?;
+        }
+        if rest.is_empty() { Ok(packed) } else { Err(BadFrame) }
     }
-    let (mode, width) = (tag & 0x70, usize::from(tag & 0x0f));
-    if !matches!(mode, OFFSETS | DELTAS) || width > 8 {
-        return Err(BadFrame);
-    }
-    let base = unzigzag(take_varint(rest)?);
-    let nulls = if tag & HAS_NULLS != 0 { Some(take(rest, rows.div_ceil(8))?) } else { None };
-    let bytes = take(rest, rows * width)?;
-    match mode {
-        OFFSETS => get_fixed(bytes, width, rows, &mut out.values, |raw| base.wrapping_add(raw as i64)),
-        _ => {
-            let mut previous = base;
-            get_fixed(bytes, width, rows, &mut out.values, |raw| {
-                previous = previous.wrapping_add(unzigzag(raw));
-                previous
-            });
+
+    /// What all rows are, if they are all the same and that can be told without a look at them.
+    pub fn steady(&self) -> Option<Option<i64>> {
+        match self.mode {
+            ALL_NULL => Some(None),
+            _ => (self.width == 0 && self.known.is_none()).then_some(Some(self.base)),
         }
     }
-    match nulls {
-        Some(bits) => out.mark_tail(rows, (0..rows).map(|i| bits[i / 8] & 1 << (i % 8) != 0)),
-        None => out.mark_tail_valid(rows),
+
+    /// The rows as a base and their distances from it, if all have a value and a byte holds each distance.
+    pub fn byte_offsets(&self) -> Option<(i64, &'a [u8])> {
+        (self.mode == OFFSETS && self.width == 1 && self.known.is_none()).then_some((self.base, self.words))
     }
-    Ok(())
+
+    /// Appends the rows to `out`.
+    pub fn decode(&self, out: &mut Ints) {
+        let rows = self.rows;
+        match self.mode {
+            OFFSETS => {
+                get_fixed(self.words, self.width, rows, &mut out.values, |raw| self.base.wrapping_add(raw as i64))
+            }
+            DELTAS => {
+                let mut previous = self.base;
+                get_fixed(self.words, self.width, rows, &mut out.values, |raw| {
+                    previous = previous.wrapping_add(unzigzag(raw));
+                    previous
+                });
+            }
+            _ => {
+                out.values.resize(out.values.len() + rows, 0);
+                return out.mark_tail(rows, std::iter::repeat_n(false, rows));
+            }
+        }
+        match self.known {
+            Some(bits) => out.mark_tail(rows, (0..rows).map(|i| bits[i / 8] & 1 << (i % 8) != 0)),
+            None => out.mark_tail_valid(rows),
+        }
+    }
 }
 
 pub(crate) fn zigzag(v: i64) -> u64 {

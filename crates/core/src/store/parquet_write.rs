@@ -4,7 +4,6 @@
 //! holds two more: `iolens.chunk_crc32`, one CRC-32 per column chunk, and `iolens.footer_crc32`, that of the footer
 //! itself, taken with its own eight digits as zeros. Other readers ignore both.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parquet::errors::ParquetError;
@@ -13,9 +12,9 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::SerializedFileWriter;
 
 use super::chunk::ChunkEncoder;
-use super::column::{Column, Ints, Texts};
 use super::frame::{BadFrame, FrameColumns};
-use super::schema::{Kind, Table};
+use super::gather::Gatherer;
+use super::schema::Table;
 use super::wal::Frame;
 
 pub(crate) const CHUNK_CRC_KEY: &str = "iolens.chunk_crc32";
@@ -37,13 +36,14 @@ pub(crate) enum EncodeError {
 pub(crate) fn encode_file(table: Table, frames: &[Frame]) -> Result<Vec<u8>, EncodeError> {
     let frames: Vec<FrameColumns<'_>> =
         frames.iter().map(|f| FrameColumns::parse(&f.payload, f.rows as usize)).collect::<Result<_, _>>()?;
-    let order = time_order(table, &frames)?;
+    let mut gatherer = Gatherer::default();
+    let order = gatherer.time_order(table, &frames)?;
     let mut writer = SerializedFileWriter::new(Vec::new(), table.parquet(), properties(table))?;
     let schema = writer.schema_descr().columns().to_vec();
     let mut group = writer.next_row_group()?;
-    let (mut encoder, mut column) = (ChunkEncoder::new()?, Column::Absent);
+    let mut encoder = ChunkEncoder::new()?;
     for (i, (def, descr)) in table.columns().iter().zip(schema).enumerate() {
-        column = gather(table, i, &frames, order.as_deref(), column)?;
+        let column = gatherer.gather(i, def, &frames, order.as_deref())?;
         let (bytes, close) = encoder.encode(def, descr, &column)?;
         group.append_column(&bytes, close)?;
     }
@@ -64,53 +64,6 @@ fn properties(table: Table) -> WriterPropertiesPtr {
         .set_offset_index_disabled(true)
         .set_sorting_columns(Some(vec![order]));
     Arc::new(builder.build())
-}
-
-/// The order in which the rows must be written, if they are not in order already.
-fn time_order(table: Table, frames: &[FrameColumns<'_>]) -> Result<Option<Vec<u32>>, EncodeError> {
-    let mut times = Ints::default();
-    for f in frames {
-        f.ints(table.time_column(), &mut times)?;
-    }
-    if times.values.is_sorted() {
-        return Ok(None);
-    }
-    let mut order: Vec<u32> = (0..times.len() as u32).collect();
-    order.sort_by_key(|i| times.values[*i as usize]);
-    Ok(Some(order))
-}
-
-/// One column of all frames, in time order, in the memory of the `last` one.
-fn gather(
-    table: Table,
-    i: usize,
-    frames: &[FrameColumns<'_>],
-    order: Option<&[u32]>,
-    last: Column,
-) -> Result<Column, EncodeError> {
-    if table.columns()[i].kind == Kind::Text {
-        let (mut texts, mut seen) = (Texts::default(), HashMap::new());
-        for f in frames {
-            f.texts(i, &mut texts, &mut seen)?;
-        }
-        if let Some(order) = order {
-            texts.index = texts.index.permuted(order);
-        }
-        return Ok(Column::Texts(texts));
-    }
-    let mut ints = match last {
-        Column::Ints(ints) | Column::Texts(Texts { index: ints, .. }) => ints,
-        Column::Absent => Ints::default(),
-    };
-    ints.values.clear();
-    ints.valid = None;
-    for f in frames {
-        f.ints(i, &mut ints)?;
-    }
-    Ok(Column::Ints(match order {
-        Some(order) => ints.permuted(order),
-        None => ints,
-    }))
 }
 
 fn chunk_crcs(writer: &SerializedFileWriter<Vec<u8>>) -> String {
