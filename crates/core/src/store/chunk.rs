@@ -1,6 +1,8 @@
 //! One column of a segment as a Parquet column chunk: its encoding chosen by what is in it, its pages compressed and
 //! checksummed.
 
+use std::fmt;
+
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::ColumnCloseResult;
@@ -28,7 +30,11 @@ const RLE: i32 = 3;
 const DATA_PAGE: i32 = 0;
 const DICTIONARY_PAGE: i32 = 2;
 
-/// Encodes the column chunks of a file one after the other, reusing its buffers.
+/// Level of zstd: 3 and 9 gain 1 % of the bytes.
+const LEVEL: i32 = 1;
+
+/// Encodes column chunks one after the other, reusing its buffers.
+#[derive(Default)]
 pub(crate) struct ChunkEncoder {
     zstd: zstd::bulk::Compressor<'static>,
     raw: Vec<u8>,
@@ -37,17 +43,13 @@ pub(crate) struct ChunkEncoder {
     uncompressed: usize,
 }
 
-impl ChunkEncoder {
-    pub fn new() -> Result<ChunkEncoder, ParquetError> {
-        Ok(ChunkEncoder {
-            zstd: zstd::bulk::Compressor::new(1)?,
-            raw: Vec::new(),
-            compressed: Vec::new(),
-            chunk: Vec::new(),
-            uncompressed: 0,
-        })
+impl fmt::Debug for ChunkEncoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChunkEncoder").finish_non_exhaustive()
     }
+}
 
+impl ChunkEncoder {
     /// The chunk of `column`, to be appended to a row group.
     pub fn encode(
         &mut self,
@@ -55,6 +57,7 @@ impl ChunkEncoder {
         descr: ColumnDescPtr,
         column: &Gathered<'_>,
     ) -> Result<(Bytes, ColumnCloseResult), ParquetError> {
+        self.zstd.set_compression_level(LEVEL)?;
         self.chunk.clear();
         self.uncompressed = 0;
         let mut meta = ColumnChunkMetaData::builder(descr);
@@ -77,7 +80,7 @@ impl ChunkEncoder {
             meta = meta.set_statistics(statistics);
         }
         let rows = column.rows;
-        let (dictionary, data) = (encodings.dictionary_bytes, &self.chunk);
+        let (dictionary, data) = (encodings.dictionary_bytes, std::mem::take(&mut self.chunk));
         let metadata = meta
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_encodings(vec![Encoding::RLE, Encoding::PLAIN, encodings.data])
@@ -95,7 +98,12 @@ impl ChunkEncoder {
             column_index: None,
             offset_index: None,
         };
-        Ok((Bytes::copy_from_slice(data), close))
+        Ok((data.into(), close))
+    }
+
+    /// Takes back the memory of a chunk that is no longer needed.
+    pub fn reuse(&mut self, chunk: Bytes) {
+        self.chunk = chunk.into();
     }
 
     fn put_numbers(

@@ -42,8 +42,9 @@ pub(crate) struct Gatherer {
 }
 
 impl Gatherer {
-    /// The order in which the rows must be written, if they are not in order of time already.
+    /// Turns to other frames: the order in which their rows must be written, if they are not in order of time already.
     pub fn time_order(&mut self, table: Table, frames: &[FrameColumns<'_>]) -> Result<Option<Vec<u32>>, BadFrame> {
+        self.holds = None;
         self.read(table.time_column(), frames)?;
         let times = &self.ints.values;
         if times.is_sorted() {

@@ -15,7 +15,6 @@ use super::chunk::ChunkEncoder;
 use super::frame::{BadFrame, FrameColumns};
 use super::gather::Gatherer;
 use super::schema::Table;
-use super::wal::Frame;
 
 pub(crate) const CHUNK_CRC_KEY: &str = "iolens.chunk_crc32";
 pub(crate) const FOOTER_CRC_KEY: &str = "iolens.footer_crc32";
@@ -32,29 +31,53 @@ pub(crate) enum EncodeError {
     Parquet(#[from] ParquetError),
 }
 
-/// The Parquet file of `frames`, which all belong to `table`.
-pub(crate) fn encode_file(table: Table, frames: &[Frame]) -> Result<Vec<u8>, EncodeError> {
-    let frames: Vec<FrameColumns<'_>> =
-        frames.iter().map(|f| FrameColumns::parse(&f.payload, f.rows as usize)).collect::<Result<_, _>>()?;
-    let mut gatherer = Gatherer::default();
-    let order = gatherer.time_order(table, &frames)?;
-    let mut writer = SerializedFileWriter::new(Vec::new(), table.parquet(), properties(table))?;
-    let schema = writer.schema_descr().columns().to_vec();
-    let mut group = writer.next_row_group()?;
-    let mut encoder = ChunkEncoder::new()?;
-    for (i, (def, descr)) in table.columns().iter().zip(schema).enumerate() {
-        let column = gatherer.gather(i, def, &frames, order.as_deref())?;
-        let (bytes, close) = encoder.encode(def, descr, &column)?;
-        group.append_column(&bytes, close)?;
+/// Encodes segments as Parquet files, one after the other, reusing its buffers.
+#[derive(Debug, Default)]
+pub(crate) struct FileEncoder {
+    gatherer: Gatherer,
+    chunks: ChunkEncoder,
+}
+
+impl FileEncoder {
+    /// Makes `file` the Parquet file of `frames`, payloads and their rows, which all belong to `table`.
+    pub fn encode<'a>(
+        &mut self,
+        table: Table,
+        frames: impl Iterator<Item = (&'a [u8], usize)>,
+        file: &mut Vec<u8>,
+    ) -> Result<(), EncodeError> {
+        let frames = frames.map(|(payload, rows)| FrameColumns::parse(payload, rows));
+        let frames: Vec<FrameColumns<'_>> = frames.collect::<Result<_, _>>()?;
+        file.clear();
+        let mut writer = SerializedFileWriter::new(std::mem::take(file), table.parquet(), properties(table))?;
+        self.put_columns(table, &frames, &mut writer)?;
+        writer.flush().map_err(ParquetError::from)?;
+        let crcs = chunk_crcs(&writer);
+        writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));
+        writer.append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
+        *file = writer.into_inner()?;
+        seal_footer(file);
+        Ok(())
     }
-    group.close()?;
-    writer.flush().map_err(ParquetError::from)?;
-    let crcs = chunk_crcs(&writer);
-    writer.append_key_value_metadata(KeyValue::new(CHUNK_CRC_KEY.to_owned(), crcs));
-    writer.append_key_value_metadata(KeyValue::new(FOOTER_CRC_KEY.to_owned(), NO_CRC.to_owned()));
-    let mut bytes = writer.into_inner()?;
-    seal_footer(&mut bytes);
-    Ok(bytes)
+
+    fn put_columns(
+        &mut self,
+        table: Table,
+        frames: &[FrameColumns<'_>],
+        writer: &mut SerializedFileWriter<Vec<u8>>,
+    ) -> Result<(), EncodeError> {
+        let order = self.gatherer.time_order(table, frames)?;
+        let schema = writer.schema_descr().columns().to_vec();
+        let mut group = writer.next_row_group()?;
+        for (i, (def, descr)) in table.columns().iter().zip(schema).enumerate() {
+            let column = self.gatherer.gather(i, def, frames, order.as_deref())?;
+            let (bytes, close) = self.chunks.encode(def, descr, &column)?;
+            group.append_column(&bytes, close)?;
+            self.chunks.reuse(bytes);
+        }
+        group.close()?;
+        Ok(())
+    }
 }
 
 fn properties(table: Table) -> WriterPropertiesPtr {

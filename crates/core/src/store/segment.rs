@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::schema::Table;
-use super::wal::{FRAME_HEADER, Frame, WalFile};
+use super::wal::{FRAME_HEADER, WalFile};
 use crate::model::{Io, LossReason, Lost};
 
 /// Name of the file of one finished segment inside the directory of its table.
@@ -68,7 +68,9 @@ pub(crate) struct Segment {
     pub table: Table,
     pub number: u32,
     pub wal: Option<WalFile>,
-    pub frames: Vec<Frame>,
+    /// The payloads of all frames, one after the other, and rows and end of each.
+    payloads: Vec<u8>,
+    frames: Vec<(usize, usize)>,
     pub rows: usize,
     pub min: i64,
     pub max: i64,
@@ -83,6 +85,7 @@ impl Segment {
             table,
             number,
             wal: None,
+            payloads: Vec::new(),
             frames: Vec::new(),
             rows: 0,
             min: i64::MAX,
@@ -90,6 +93,22 @@ impl Segment {
             totals: Totals::default(),
             opened_ns: 0,
         }
+    }
+
+    /// Starts the next segment in the memory of this one, which is given without its rows.
+    pub fn start_next(&mut self) -> Segment {
+        let mut next = Segment::new(self.table, self.number + 1);
+        next.payloads = std::mem::take(&mut self.payloads);
+        next.payloads.clear();
+        next.frames = std::mem::take(&mut self.frames);
+        next.frames.clear();
+        std::mem::replace(self, next)
+    }
+
+    /// Payload and rows of every frame.
+    pub fn frames(&self) -> impl Iterator<Item = (&[u8], usize)> {
+        let mut start = 0;
+        self.frames.iter().map(move |(rows, end)| (&self.payloads[std::mem::replace(&mut start, *end)..*end], *rows))
     }
 
     /// Bytes in the log.
@@ -111,11 +130,11 @@ impl Segment {
             None => self.wal.insert(WalFile::create(wal_dir, self.table, self.number)?),
         };
         wal.append(bytes)?;
-        if self.frames.is_empty() {
+        if self.rows == 0 {
             self.opened_ns = now_ns;
         }
-        let payload = bytes[FRAME_HEADER..].to_vec();
-        self.frames.push(Frame { rows: rows as u32, min: times.0, max: times.1, payload });
+        self.payloads.extend_from_slice(&bytes[FRAME_HEADER..]);
+        self.frames.push((rows, self.payloads.len()));
         self.rows += rows;
         self.min = self.min.min(times.0);
         self.max = self.max.max(times.1);

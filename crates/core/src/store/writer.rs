@@ -9,7 +9,7 @@ use super::frame::FrameColumns;
 use super::frame_encoder::FrameEncoder;
 use super::meta_file;
 use super::open_requests;
-use super::parquet_write;
+use super::parquet_write::FileEncoder;
 use super::repeats::Repeats;
 use super::retention::{Limits, Shelf};
 use super::row::Row;
@@ -112,7 +112,10 @@ pub struct RecordingWriter {
     /// Bytes of the last look at open requests.
     open_bytes: u64,
     encoder: FrameEncoder,
+    /// A frame, and a file, that are about to be written.
     buffer: Vec<u8>,
+    file: Vec<u8>,
+    files: FileEncoder,
     now_ns: i64,
     synced_ns: i64,
     /// When room was last looked for on a full disk.
@@ -168,6 +171,8 @@ impl RecordingWriter {
             open_bytes: 0,
             encoder: FrameEncoder::default(),
             buffer: Vec::new(),
+            file: Vec::new(),
+            files: FileEncoder::default(),
             now_ns: 0,
             synced_ns: 0,
             full_since_try_ns: None,
@@ -249,7 +254,7 @@ impl RecordingWriter {
             let s = &self.segments[table as usize - 1];
             let age = now_ns.saturating_sub(s.opened_ns);
             let worth = age >= self.options.segment_age_ns && s.rows >= self.options.segment_min_rows;
-            if !s.frames.is_empty() && (worth || age >= self.options.segment_max_age_ns) {
+            if s.rows > 0 && (worth || age >= self.options.segment_max_age_ns) {
                 let closed = self.close_segment(table);
                 self.tolerate_full(closed)?;
             }
@@ -439,26 +444,33 @@ impl RecordingWriter {
     /// Turns the active segment into a Parquet file, after which its log is void.
     fn close_segment(&mut self, table: Table) -> Result<(), StoreError> {
         let s = &self.segments[table as usize - 1];
-        if s.frames.is_empty() {
+        if s.rows == 0 {
             return Ok(());
         }
         let dir = self.dir.join(table.name());
         let path = dir.join(segment::file_name(s.number));
-        let bytes = parquet_write::encode_file(table, &s.frames).map_err(|e| bug(&path, &e))?;
-        self.make_room(bytes.len() as u64)?;
-        if !dir.exists() {
-            fs::create_dir(&dir).map_err(|e| StoreError::io(&dir, "create", e))?;
-            disk::sync_dir(&self.dir).map_err(|e| StoreError::io(&self.dir, "sync", e))?;
-        }
-        disk::write_atomically(&path, &bytes).map_err(|e| StoreError::io(&path, "write", e))?;
-        let number = self.segments[table as usize - 1].number;
-        let old = std::mem::replace(&mut self.segments[table as usize - 1], Segment::new(table, number + 1));
+        let mut file = std::mem::take(&mut self.file);
+        let encoded = self.files.encode(table, s.frames(), &mut file);
+        let written = encoded.map_err(|e| bug(&path, &e)).and_then(|()| self.write_file(&dir, &path, &file));
+        let bytes = file.len() as u64;
+        self.file = file;
+        written?;
+        let old = self.segments[table as usize - 1].start_next();
         let (min, max, totals) = (old.min, old.max, old.totals);
-        self.shelf.put(table, Closed { path, bytes: bytes.len() as u64, min, max, totals });
+        self.shelf.put(table, Closed { path, bytes, min, max, totals });
         if let Some(wal) = old.wal {
             fs::remove_file(&wal.path).map_err(|e| StoreError::io(&wal.path, "remove", e))?;
         }
         Ok(())
+    }
+
+    fn write_file(&mut self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        self.make_room(bytes.len() as u64)?;
+        if !dir.exists() {
+            fs::create_dir(dir).map_err(|e| StoreError::io(dir, "create", e))?;
+            disk::sync_dir(&self.dir).map_err(|e| StoreError::io(&self.dir, "sync", e))?;
+        }
+        disk::write_atomically(path, bytes).map_err(|e| StoreError::io(path, "write", e))
     }
 
     /// Removes the oldest segments until `extra` more bytes fit under the limit.
