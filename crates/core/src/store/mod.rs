@@ -31,6 +31,7 @@ mod gather;
 mod merge;
 mod meta_file;
 mod open_requests;
+mod options;
 mod parquet_column;
 mod parquet_read;
 mod parquet_write;
@@ -53,8 +54,9 @@ mod writer;
 
 pub use data_file::data_parquet;
 pub use error::StoreError;
+pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
 pub use stages::{read_stages, write_stages};
 pub use stream::Observations;
-pub use writer::{RecordingSummary, RecordingWriter, WriterOptions, WriterStatus};
+pub use writer::RecordingWriter;

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use super::disk::{BLOCK, allocated};
 use super::error::StoreError;
+use super::options::WriterOptions;
 use super::schema::Table;
 use super::segment::Closed;
-use super::writer::WriterOptions;
 use crate::model::Lost;
 
 /// Sizes of frames and logs, which shrink with the size limit.

@@ -1,0 +1,70 @@
+//! What a writer of recordings is told, and what it tells.
+
+/// How a recording is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WriterOptions {
+    /// Hard cap of the recording's size in bytes, log and active segment included; at least [`WriterOptions::MIN_KEEP`].
+    /// The oldest segments make room. `None`: grows until the disk is full.
+    pub keep_bytes: Option<u64>,
+    /// Everything older than this survives a power loss, in nanoseconds.
+    pub sync_interval_ns: i64,
+    /// I/Os per Parquet file; at most [`WriterOptions::MAX_SEGMENT_ROWS`].
+    pub segment_rows: usize,
+    /// A segment this old is closed if it has [`WriterOptions::segment_min_rows`], in nanoseconds.
+    pub segment_age_ns: i64,
+    /// Rows that make closing a segment by age worth a file.
+    pub segment_min_rows: usize,
+    /// A segment this old is closed however few rows it has, in nanoseconds.
+    pub segment_max_age_ns: i64,
+}
+
+impl WriterOptions {
+    /// Smallest [`WriterOptions::keep_bytes`]: the log, a segment and the description of the devices side by side.
+    pub const MIN_KEEP: u64 = 4 << 20;
+    /// Largest [`WriterOptions::segment_rows`]; larger ones are taken as this.
+    pub const MAX_SEGMENT_ROWS: usize = 1 << 20;
+}
+
+impl Default for WriterOptions {
+    fn default() -> WriterOptions {
+        WriterOptions {
+            keep_bytes: None,
+            sync_interval_ns: 5_000_000_000,
+            segment_rows: 256 << 10,
+            segment_age_ns: 60_000_000_000,
+            segment_min_rows: 4096,
+            segment_max_age_ns: 3_600_000_000_000,
+        }
+    }
+}
+
+/// How a recording that is being written is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriterStatus {
+    /// What the recording takes of the disk, in bytes, rounded up to whole blocks.
+    pub disk_bytes: u64,
+    /// I/Os handed to the log.
+    pub ios_written: u64,
+    /// I/Os known to be missing: those that found no room, and those of every
+    /// [`Observation::Lost`](crate::model::Observation::Lost) pushed.
+    pub ios_lost: u64,
+    /// I/Os that the size limit removed again.
+    pub ios_removed: u64,
+    /// The disk is full now: I/Os are counted, not written.
+    pub full: bool,
+}
+
+/// What a finished recording amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordingSummary {
+    /// I/Os in the recording.
+    pub ios: u64,
+    /// I/Os known to be missing.
+    pub ios_lost: u64,
+    /// I/Os that the size limit removed.
+    pub ios_removed: u64,
+    /// Bytes of all its files.
+    pub disk_bytes: u64,
+    /// The disk was full at the end: the last rows are in the log (readable, but not as Parquet) or counted as lost.
+    pub full: bool,
+}
