@@ -272,14 +272,15 @@ SEC("tp_btf/block_io_start")
 int io_start(u64 *ctx)
 {
 	struct request *rq = (void *)ctx[0];
-	u64 now = bpf_ktime_get_ns();
 	u32 cmd_flags = rq->cmd_flags;
 	struct held h;
+	u64 now;
 
 	if ((cmd_flags & REQ_OP_MASK) >= REQ_OP_DRV_FIRST)
 		return 0;
 	if (filtered && unwanted(number_of(disk_of_request(rq))))
 		return 0;
+	now = bpf_ktime_get_ns();
 	h = take_slot(key_of(rq), now);
 	if (!h.slot)
 		return 0;
@@ -326,19 +327,23 @@ SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *ctx)
 {
 	struct request *rq = REQUEST_OR_BIO(ctx);
-	u64 now = bpf_ktime_get_ns();
 	u64 key = key_of(rq);
 	struct held h;
+	u64 now;
 
 	if (likely(has_io_start && (rq->cmd_flags & REQ_OP_MASK) != REQ_OP_FLUSH)) {
 		h = find_taken(key);
+		if (!h.slot)
+			return 0; /* of another disk, mostly: costs as little as may be */
+		now = bpf_ktime_get_ns();
 	} else {
 		h = find_in_flight(key);
+		now = bpf_ktime_get_ns();
 		if (!h.slot || (h.slot->issue_ns && begins_anew(h.slot, rq)))
 			h = begin_at_issue(key, rq, now);
+		if (!h.slot)
+			return 0;
 	}
-	if (!h.slot)
-		return 0;
 	if (likely(!h.slot->issue_ns)) /* else it is requeued */
 		describe(h, rq);
 	h.slot->issue_ns = now;
