@@ -95,6 +95,8 @@ pub struct Session {
     known: Vec<Device>,
     clock: ClockWatch,
     options: SessionOptions,
+    /// See [`idle_wait_ns`].
+    gather_ns: i64,
     start_ns: i64,
     next_housekeeping_ns: i64,
     /// Open file-level requests as last told.
@@ -139,6 +141,7 @@ impl Session {
             topology,
             known,
             clock,
+            gather_ns: idle_wait_ns(&options.feed),
             options,
             start_ns,
             next_housekeeping_ns: 0,
@@ -198,9 +201,8 @@ impl Session {
             return Ok(());
         }
         let end = self.options.until_ns.map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
-        let gather_ns = idle_wait_ns(&self.options.feed);
-        if self.feed.wait_idle(end.min(now + self.options.patience_ns), now + gather_ns)? {
-            self.feed.wait(monotonic_ns() + gather_ns);
+        if self.feed.wait_idle(end.min(now + self.options.patience_ns), now + self.gather_ns)? {
+            self.feed.wait(monotonic_ns() + self.gather_ns);
         }
         Ok(())
     }
