@@ -148,7 +148,7 @@ static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &at);
 	struct loss_key key = {};
 
-	if (!n || !n->before.dev) /* not issued as far as we saw: it may have been given up as well */
+	if (!n || !n->before.own || !n->last.own || !n->before.dev) /* not issued as far as we saw: it may have been given up as well */
 		return 0;
 	key.dev = n->before.dev;
 	key.class = class_of(n->before.cmd_flags);

@@ -119,7 +119,7 @@ struct noted {
 	u32 bytes;
 	u32 cmd_flags;
 	u16 merges;
-	u16 unused;
+	u16 own; /* the slot was its request's before, or nobody's */
 };
 _Static_assert(sizeof(struct noted) == 24, "noted: change src/trace/slots.rs too");
 

@@ -125,6 +125,8 @@ static __always_inline struct held take_slot(u64 key, u64 now)
 	if (!s)
 		return h;
 	n->before = n->last;
+	/* Two CPUs that take one slot over at once may skip an id too; theirs are counted as without a slot. */
+	n->last.own = n->key == key || !n->key;
 	n->last.start_ns = now;
 	n->last.dev = 0;
 	n->key = key;

@@ -82,7 +82,7 @@ pub struct RecordPlan {
     /// Never take more room on disk than this (64M, 10G); the oldest I/Os go first
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub keep: Option<u64>,
-    /// Do not look up process, cgroup and file of each I/O (cheaper by about half)
+    /// Do not look up process, cgroup and file of each I/O (some 35 ns cheaper each)
     #[arg(long)]
     pub no_attribution: bool,
     /// Where the I/Os come from

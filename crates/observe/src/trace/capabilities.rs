@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use super::{
+    cpu_rings::RingSizes,
     error::TraceError,
     load::{self, BTF_PATH, Config, Features},
 };
@@ -62,7 +63,7 @@ fn try_to_load() -> Result<Features, TraceError> {
     let features = Features::read()?;
     let cgroup_of_bio = load::io_controller_is_v2(Path::new("/proc/cgroups"));
     let config = Config {
-        ring_bytes: 4096,
+        rings: RingSizes::of(4096, load::cpus()?),
         attribution: true,
         filtered: false,
         slots: 1 << 10,

@@ -36,10 +36,21 @@ const _: () = assert!(size_of::<CpuRing>() == 128);
 /// Bytes of the ring that carries wake-ups.
 const WAKES_BYTES: u32 = 4096;
 
-/// log2 of the seats that each of `cpus` CPUs gets of `ring_bytes` for all; at least 16.
-pub(super) fn seat_shift(ring_bytes: u32, cpus: usize) -> u32 {
-    let seats = ring_bytes as usize / size_of::<IoEvent>() / cpus.max(1);
-    seats.max(16).ilog2()
+/// How many rings there are, and how large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RingSizes {
+    /// One more than the highest number of a CPU.
+    pub cpus: usize,
+    /// log2 of the seats of each.
+    pub shift: u32,
+}
+
+impl RingSizes {
+    /// So much memory for all, shared out to the CPUs; at least 16 seats each.
+    pub fn of(ring_bytes: u32, cpus: usize) -> RingSizes {
+        let seats = ring_bytes as usize / size_of::<IoEvent>() / cpus.max(1);
+        RingSizes { cpus, shift: seats.max(16).ilog2() }
+    }
 }
 
 /// What is being taken of one ring.
@@ -72,8 +83,7 @@ impl CpuRings {
         rings: BorrowedFd<'_>,
         seats: BorrowedFd<'_>,
         wakes: BorrowedFd<'_>,
-        cpus: usize,
-        shift: u32,
+        RingSizes { cpus, shift }: RingSizes,
     ) -> io::Result<CpuRings> {
         Ok(CpuRings {
             rings: Mapping::writable(rings, cpus * size_of::<CpuRing>())?,
@@ -226,7 +236,13 @@ mod tests {
         }
 
         fn reader(&self) -> CpuRings {
-            CpuRings::new(self.rings.as_fd(), self.seats.as_fd(), self.wakes.as_fd(), CPUS, SHIFT).expect("mapped")
+            CpuRings::new(
+                self.rings.as_fd(),
+                self.seats.as_fd(),
+                self.wakes.as_fd(),
+                RingSizes { cpus: CPUS, shift: SHIFT },
+            )
+            .expect("mapped")
         }
 
         fn take_seat(&mut self, cpu: usize, stamp: u64) {
@@ -306,8 +322,8 @@ mod tests {
 
     #[test]
     fn memory_is_shared_out_to_the_cpus() {
-        assert_eq!(seat_shift(8 << 20, 2), 15);
-        assert_eq!(seat_shift(8 << 20, 64), 10);
-        assert_eq!(seat_shift(4096, 128), 4, "a few at least");
+        assert_eq!(RingSizes::of(8 << 20, 2).shift, 15);
+        assert_eq!(RingSizes::of(8 << 20, 64).shift, 10);
+        assert_eq!(RingSizes::of(4096, 128).shift, 4, "a few at least");
     }
 }

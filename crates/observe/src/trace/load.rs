@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, programs::BtfTracePoint};
 
 use super::{
-    cpu_rings::seat_shift,
+    cpu_rings::RingSizes,
     error::{TraceError, one_line, refused},
 };
 
@@ -85,7 +85,7 @@ fn has_word(btf: &[u8], word: &str) -> bool {
 /// What the kernel half is told before it is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Config {
-    pub ring_bytes: u32,
+    pub rings: RingSizes,
     pub attribution: bool,
     pub filtered: bool,
     pub slots: u32,
@@ -154,8 +154,7 @@ fn load_form<'a>(
     let slots = slot_count(config.slots);
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
     let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
-    let cpus = cpus()?;
-    let seat_shift = seat_shift(config.ring_bytes, cpus);
+    let RingSizes { cpus, shift: seat_shift } = config.rings;
     loader
         .btf(Some(btf))
         .verifier_log_level(VerifierLogLevel::STATS)
@@ -269,7 +268,7 @@ mod tests {
         for bits in [0, 63].into_iter().chain((0..6).map(|i| 63 ^ 1u8 << i)) {
             let on = |bit: u8| bits >> bit & 1 == 1;
             let config = Config {
-                ring_bytes: 4096,
+                rings: RingSizes::of(4096, cpus().expect("sysfs")),
                 attribution: on(0),
                 filtered: on(1),
                 slots: 64,

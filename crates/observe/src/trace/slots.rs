@@ -30,7 +30,8 @@ struct Noted {
     bytes: u32,
     cmd_flags: u32,
     merges: u16,
-    unused: u16,
+    /// The slot was its request's before, or nobody's.
+    own: u16,
 }
 const _: () = assert!(size_of::<Noted>() == 24);
 
@@ -115,15 +116,16 @@ impl Slots {
             merges: i64::from(slot.merges),
             replaced: false,
         });
-        let before = (missing > 1 && note.before.dev != 0).then(|| Unended {
-            from_ns: note.before.start_ns,
-            start_ns: note.before.start_ns,
-            dev: DevId(note.before.dev as i32),
-            class: class_of(note.before.cmd_flags),
-            bytes: i64::from(note.before.bytes),
-            merges: i64::from(note.before.merges),
-            replaced: true,
-        });
+        let before =
+            (missing > 1 && note.before.own != 0 && note.last.own != 0 && note.before.dev != 0).then(|| Unended {
+                from_ns: note.before.start_ns,
+                start_ns: note.before.start_ns,
+                dev: DevId(note.before.dev as i32),
+                class: class_of(note.before.cmd_flags),
+                bytes: i64::from(note.before.bytes),
+                merges: i64::from(note.before.merges),
+                replaced: true,
+            });
         before.into_iter().chain(last)
     }
 }
@@ -160,7 +162,7 @@ mod tests {
         };
         // Ended; in flight; in flight where the one before it was missed; never issued.
         let slots = [slot(5, 10, 11, 7, 512), slot(2, 20, 21, 7, 1024), slot(9, 30, 31, 7, 4096), slot(1, 40, 0, 0, 0)];
-        let before = |start: u64| [99, 9, 0, 0, 0, start, 7 | 2048 << 32, 1 << 8];
+        let before = |start: u64| [99, 9, 0, 0, 1 << 48, start, 7 | 2048 << 32, 1 << 8 | 1 << 48];
         let notes = [before(0), before(1), before(25), before(2)];
         let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [7, 0], [0, 0]];
         let (slots, notes, ends) = (file(slots.as_flattened()), file(notes.as_flattened()), file(ends.as_flattened()));

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * The kernel half's table of slots (bpf/slots.bpf.h), compiled for user space and played through at random: requests that
- * start, are issued, complete or are merged, and some whose end is not shown. Exits with 1 at the first broken promise.
+ * start, are issued and complete, and some whose end is not shown. Exits with 1 at the first broken promise.
  *
  *   slots SEED STEPS HIDDEN     HIDDEN of 1000 ends are not shown
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "event.h"
 

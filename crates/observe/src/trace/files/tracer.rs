@@ -23,7 +23,7 @@ use super::super::{
     order::ReorderBuffer,
     program_info::program_info,
     ring::{Drained, Ring},
-    tracer::{SLACK_NS, missing_map, now_ns, release_memory, take_map},
+    tracer::{SLACK_NS, map_fd, missing_map, now_ns, release_memory, take_map},
 };
 use super::{
     event::{FileName, FileRequest, FileSet, FilesState},
@@ -304,10 +304,7 @@ impl FilesTracer {
 }
 
 fn map_ring<T: Copy>(bpf: &Ebpf, name: &str, bytes: u32) -> Result<Ring<T>, TraceError> {
-    let aya::maps::Map::RingBuf(map) = bpf.map(name).ok_or_else(|| missing_map(name))? else {
-        return Err(missing_map(name));
-    };
-    Ring::new(map.fd().as_fd(), bytes).map_err(|e| refused(format!("map its ring {name}"), &e))
+    Ring::new(map_fd(bpf, name)?, bytes).map_err(|e| refused(format!("map its ring {name}"), &e))
 }
 
 /// Number (inode of its directory) and depth below the root of a control group.
