@@ -208,7 +208,7 @@ fn raw_counters_are_replayed() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_iolens"));
         command.args(["record", "--counters-raw"]).arg(&raw).args(words).output().unwrap()
     };
-    let out = record(&["--for", "30ms", "--raw-step", "20ms"]);
+    let out = record(&["--for", "1s", "--raw-step", "20ms"]);
     let said = text(&out.stdout);
     assert!(out.status.success() && said.contains(" samples in "), "{said}{}", text(&out.stderr));
     assert!(raw.join("3").is_dir(), "one at once, one after the step, one at the end");

@@ -148,13 +148,43 @@ static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &at);
 	struct loss_key key = {};
 
-	if (!n || !n->before.own || !n->last.own || !n->before.dev) /* not issued as far as we saw: it may have been given up as well */
+	if (!n || !n->before.dev) /* not issued as far as we saw: it may have been given up as well */
 		return 0;
 	key.dev = n->before.dev;
 	key.class = class_of(n->before.cmd_flags);
 	key.reason = LOSS_UNSEEN;
 	/* Of those before that one no more is known than that they were. */
 	return count_loss(&key, n->before.start_ns, missed, n->before.bytes, n->before.merges);
+}
+
+/* An I/O begins that found no slot: its completion will be all that is seen of it. */
+static __attribute__((noinline)) int begin_without_slot(u32 dev, u32 cmd_flags, u32 bytes)
+{
+	struct loss_key key = {};
+
+	key.dev = dev;
+	key.class = class_of(cmd_flags);
+	key.reason = BEGUN_WITHOUT_SLOT;
+	return count_loss(&key, 0, 1, bytes, 0);
+}
+
+/* It was absorbed by another one. That there was any is kept in the merges: then their bytes are nobody's. */
+static __attribute__((noinline)) int give_up_without_slot(u32 dev, u32 cmd_flags)
+{
+	struct loss_key key = {};
+
+	key.dev = dev;
+	key.class = class_of(cmd_flags);
+	key.reason = BEGUN_WITHOUT_SLOT;
+	return count_loss(&key, 0, -1, 0, 1);
+}
+
+/* An I/O is over: its slot is free, once nothing needs to be read there any more. */
+static __always_inline void end(struct held h)
+{
+	if (unlikely(h.missed))
+		count_unseen(h.at, h.missed);
+	release(h);
 }
 
 /* What an I/O is when it is handed to the driver: it has been merged with all it will be. */
@@ -282,8 +312,8 @@ int io_start(u64 *ctx)
 		return 0;
 	now = bpf_ktime_get_ns();
 	h = take_slot(key_of(rq), now);
-	if (!h.slot)
-		return 0;
+	if (unlikely(!h.slot))
+		return begin_without_slot(number_of(disk_of_request(rq)), cmd_flags, rq->__data_len);
 	begin(h.slot, now, cmd_flags);
 	if (unlikely(!rq->__data_len)) { /* an empty flush: nothing will be merged with it, and it will not be issued */
 		h.slot->dev = number_of(disk_of_request(rq));
@@ -307,8 +337,10 @@ static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u
 	if (start > now || (op != REQ_OP_FLUSH && !is_accounted(rq)))
 		start = 0; /* left over from the request's last life */
 	h = take_slot(key, now);
-	if (!h.slot)
+	if (unlikely(!h.slot)) {
+		begin_without_slot(number_of(disk_of_request(rq)), cmd_flags, rq->__data_len);
 		return h;
+	}
 	begin(h.slot, start, cmd_flags);
 	attribute(h.slot, rq->bio, cmd_flags, attribution && op != REQ_OP_FLUSH);
 	return h;
@@ -353,13 +385,14 @@ int rq_issue(u64 *ctx)
 SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
 {
-	u64 key = key_of(REQUEST_OR_BIO(ctx));
+	struct request *rq = REQUEST_OR_BIO(ctx);
+	u64 key = key_of(rq);
 	struct held h = find_in_flight(key);
 
 	if (h.slot)
-		release(h);
-	else
-		was_homeless(key, 1);
+		end(h);
+	else if (was_homeless(key, 1))
+		give_up_without_slot(number_of(disk_of_request(rq)), rq->cmd_flags);
 	return 0;
 }
 
@@ -445,14 +478,11 @@ static __always_inline int is_data_of_flush_sequence(struct request *rq)
 static __always_inline void complete(struct held h, u32 error, u8 bits)
 {
 	struct loss_key who = {};
-	u64 missed;
 
 	who.dev = h.slot->dev;
 	who.class = class_of(h.slot->cmd_flags);
 	finish(h.slot, &who, error, bits);
-	missed = release(h);
-	if (unlikely(missed))
-		count_unseen(h.at, missed);
+	end(h);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -508,12 +538,12 @@ int bio_queue(u64 *ctx)
 	dev = number_of(disk);
 	if (unwanted(dev))
 		return 0;
+	cmd_flags = bio->bi_opf;
 	now = bpf_ktime_get_ns();
 	h = take_slot(key_of(bio), now);
 	s = h.slot;
-	if (!s)
-		return 0;
-	cmd_flags = bio->bi_opf;
+	if (unlikely(!s))
+		return begin_without_slot(dev, cmd_flags, bio->bi_iter.bi_size);
 	begin(s, now, cmd_flags);
 	s->bits = BIT_BIO;
 	s->issue_ns = now;

@@ -10,8 +10,6 @@
 
 /* log2 of the seats of each CPU's ring. */
 const volatile u8 seat_shift = 10;
-/* Atomic operations that return a value (5ca419f2864a, 5.12; later on some architectures). */
-const volatile u8 has_fetch = 1;
 /* The processor makes its stores visible in their order. */
 const volatile u8 stores_in_order = 1;
 
@@ -55,16 +53,16 @@ static __always_inline struct seat take_seat(void)
 
 	if (!ring || ring->head - *(volatile u64 *)&ring->tail + SPARE_SEATS >= 1ull << (seat_shift & 63))
 		return seat;
-	if (has_fetch) {
-		seat.number = __sync_fetch_and_add(&ring->head, 1);
-	} else {
-		/* One who interrupts another here is over before that one goes on; it finds the ring busy. */
-		if (*(volatile u64 *)&ring->busy)
-			return seat;
-		*(volatile u64 *)&ring->busy = 1;
-		seat.number = ring->head;
-		*(volatile u64 *)&ring->head = seat.number + 1;
-	}
+#ifndef WITHOUT_FETCH
+	seat.number = __sync_fetch_and_add(&ring->head, 1);
+#else
+	/* One who interrupts another here is over before that one goes on; it finds the ring busy. */
+	if (*(volatile u64 *)&ring->busy)
+		return seat;
+	*(volatile u64 *)&ring->busy = 1;
+	seat.number = ring->head;
+	*(volatile u64 *)&ring->head = seat.number + 1;
+#endif
 	at = (cpu << (seat_shift & 31)) + (seat.number & ((1ull << (seat_shift & 63)) - 1));
 	seat.ring = ring;
 	seat.event = bpf_map_lookup_elem(&seats, &at);
@@ -74,14 +72,18 @@ static __always_inline struct seat take_seat(void)
 /* Gives the event to the reader. */
 static __always_inline void publish(struct seat seat)
 {
-	if (stores_in_order || !has_fetch) {
+#ifndef WITHOUT_FETCH
+	if (!stores_in_order)
+		__sync_lock_test_and_set(&seat.event->seat, seat.number + 1);
+	else
+#endif
+	{
 		__asm__ volatile("" ::: "memory");
 		*(volatile u64 *)&seat.event->seat = seat.number + 1;
-	} else {
-		__sync_lock_test_and_set(&seat.event->seat, seat.number + 1);
 	}
-	if (!has_fetch)
-		*(volatile u64 *)&seat.ring->busy = 0;
+#ifdef WITHOUT_FETCH
+	*(volatile u64 *)&seat.ring->busy = 0;
+#endif
 	if (unlikely(*(volatile u64 *)&seat.ring->awaited)) {
 		seat.ring->awaited = 0;
 		bpf_ringbuf_output(&wakes, &seat.number, sizeof(seat.number), BPF_RB_FORCE_WAKEUP);

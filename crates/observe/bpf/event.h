@@ -61,8 +61,8 @@ struct cpu_ring {
 };
 _Static_assert(sizeof(struct cpu_ring) == 128, "cpu_ring: change src/trace/cpu_rings.rs too");
 
-/* loss_key.reason */
-enum { LOSS_RING_FULL = 0, LOSS_SLOT_CLASH = 1, LOSS_CENSORED = 2, LOSS_UNSEEN = 3 };
+/* loss_key.reason. The last is none yet: how many found no slot; what is no clash in the end has not been seen to end. */
+enum { LOSS_RING_FULL = 0, LOSS_SLOT_CLASH = 1, LOSS_CENSORED = 2, LOSS_UNSEEN = 3, BEGUN_WITHOUT_SLOT = 4 };
 
 struct loss_key {
 	u32 dev;
@@ -91,8 +91,7 @@ _Static_assert(sizeof(struct loss_value) == 48, "loss_value: change src/trace/ev
  * one. What each needs to know of the past it keeps for itself (slot_note, slot_ends).
  */
 struct slot {
-	u64 key;
-	u64 id; /* of the I/Os that had this slot, which: 1, 2, ... */
+	u64 owner; /* its key and, in the last 16 bits, which of the I/Os that had this slot it is: 1, 2, ... */
 	u64 start_ns;
 	u64 issue_ns; /* 0: not issued */
 	u64 sector;
@@ -101,7 +100,7 @@ struct slot {
 	u32 cmd_flags;
 	u16 merges;
 	u8 bits;
-	u8 unused[9];
+	u8 unused[17];
 	/* A cache line that only attribution touches. */
 	u64 cgroup;
 	u64 ino;
@@ -119,14 +118,15 @@ struct noted {
 	u32 bytes;
 	u32 cmd_flags;
 	u16 merges;
-	u16 own; /* the slot was its request's before, or nobody's */
+	u16 unused;
 };
 _Static_assert(sizeof(struct noted) == 24, "noted: change src/trace/slots.rs too");
 
 /* The submitter's own side of a slot. */
 struct slot_note {
-	u64 key; /* of the I/O that had the slot last; 0: none has */
-	u64 id;
+	u64 owner; /* of the I/O that had the slot last; 0: none has. Whoever changes it from one I/O to the next has the slot. */
+	u32 claims; /* those about to change it, where that takes more than one step */
+	u32 unused;
 	struct noted last;
 	struct noted before;
 };
@@ -145,9 +145,10 @@ _Static_assert(sizeof(struct device_set) == 32, "device_set: change src/trace/ev
 
 /* The completer's side of a slot. */
 struct slot_end {
-	u64 id; /* of the I/O that ended there last */
+	u32 id; /* of the I/O that ended there last */
 	u32 strays; /* I/Os in flight whose home this slot is, and which are in another one */
 	u32 homeless; /* those that found none */
+	u32 unused;
 };
 _Static_assert(sizeof(struct slot_end) == 16, "slot_end: change src/trace/slots.rs too");
 

@@ -41,29 +41,50 @@ struct held {
 	struct slot *slot;
 	u32 at;
 	u32 home;
+	u16 id;
+	u16 missed; /* so many that had its slot just before it were not seen to end */
 };
 
 /*
  * The verifier forbids arithmetic on a kernel pointer, but the difference of two pointers is a number. loss_total
- * never moves while the object is loaded, so the difference names the request.
+ * never moves while the object is loaded, so the difference names the request. Its upper bits are all alike: their room
+ * is for the number of the I/O.
  */
 static __always_inline u64 key_of(const void *object)
 {
-	return (u64)object - (u64)&loss_total;
+	return ((u64)object - (u64)&loss_total) << 16;
+}
+
+static __always_inline int is_of(u64 owner, u64 key)
+{
+	return (owner ^ key) < 1 << 16;
 }
 
 /* Fibonacci hashing: requests lie at equal distances in memory, which it spreads evenly. */
 static __always_inline u32 home_of(u64 key)
 {
-	return ((key >> 3) * 0x9E3779B97F4A7C15ull) >> (slot_shift & 63);
+	return ((key >> 19) * 0x9E3779B97F4A7C15ull) >> (slot_shift & 63);
 }
 
-static __always_inline int is_in_flight(u32 at, u64 key)
+/* The I/O of this key, should it be in flight in slot `at`. */
+static __always_inline struct held look_in(u32 at, u32 home, u64 key)
 {
-	struct slot *s = bpf_map_lookup_elem(&slots, &at);
 	struct slot_end *e = bpf_map_lookup_elem(&slot_ends, &at);
+	struct slot *s = bpf_map_lookup_elem(&slots, &at);
+	struct held h = { .at = at, .home = home };
+	u64 owner;
+	u16 ended;
 
-	return s && e && s->key && (!key || s->key == key) && e->id != s->id;
+	if (!e || !s)
+		return h;
+	/* In this order: another one may take the slot over, and end, in between. */
+	ended = *(volatile u32 *)&e->id;
+	owner = *(volatile u64 *)&s->owner;
+	h.id = owner;
+	h.missed = owner - ended - 1;
+	if (likely(is_of(owner, key) && h.id != ended))
+		h.slot = s;
+	return h;
 }
 
 /* One more than the slot in which the I/O of this key is in flight away from its home; 0 if there is none. */
@@ -72,25 +93,67 @@ static __attribute__((noinline)) u32 find_astray(u32 home, u64 key)
 	u32 first = home & ~(WAYS - 1u);
 
 	for (u32 i = 0; i < WAYS; i++)
-		if (is_in_flight(first + i, key))
+		if (look_in(first + i, home, key).slot)
 			return first + i + 1;
 	return 0;
 }
 
-/* One more than a slot for an I/O whose home another one had last; 0 if all are taken. */
-static __attribute__((noinline)) u32 find_free(u32 home, u64 key)
+/*
+ * Changes the owner of a slot from `old` to the next I/O, of this key; 0 if another CPU was faster. What happens to one
+ * request happens in order, what happens to one slot does not.
+ */
+static __always_inline int claim(struct slot_note *n, u64 old, u64 key)
+{
+	u64 new = key | (u16)(old + 1);
+#ifndef WITHOUT_FETCH
+	return __sync_val_compare_and_swap(&n->owner, old, new) == old;
+#else
+	int won = 0;
+
+	__sync_fetch_and_add(&n->claims, 1);
+	if (*(volatile u32 *)&n->claims == 1 && *(volatile u64 *)&n->owner == old) {
+		*(volatile u64 *)&n->owner = new;
+		won = 1;
+	}
+	__sync_fetch_and_add(&n->claims, -1);
+	return won;
+#endif
+}
+
+/* Makes a slot ours if nothing is in flight in it. */
+static __always_inline int claim_free(u32 at, u64 key)
+{
+	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &at);
+	struct slot_end *e = bpf_map_lookup_elem(&slot_ends, &at);
+	u64 owner;
+
+	if (!n || !e)
+		return 0;
+	owner = *(volatile u64 *)&n->owner;
+	return (u16)owner == *(volatile u32 *)&e->id && claim(n, owner, key);
+}
+
+/* One more than the slot found for an I/O whose home another one had last; 0 if all are taken. */
+static __attribute__((noinline)) u32 take_over(u32 home, u64 key)
 {
 	u32 first = home & ~(WAYS - 1u), at = find_astray(home, key);
 	struct slot_end *e = bpf_map_lookup_elem(&slot_ends, &home);
+	struct slot_note *n;
 
-	if (at) /* its last end was not shown to us */
-		return at;
-	if (!is_in_flight(home, 0))
+	if (at) { /* its last end was not shown to us, so the slot still is its own */
+		at--;
+		n = bpf_map_lookup_elem(&slot_notes, &at);
+		if (!n)
+			return 0;
+		n->owner = key | (u16)(n->owner + 1);
+		return at + 1;
+	}
+	if (claim_free(home, key))
 		return home + 1;
 	if (!e)
 		return 0;
 	for (u32 i = 0; i < WAYS; i++) {
-		if (!is_in_flight(first + i, 0)) {
+		if (first + i != home && claim_free(first + i, key)) {
 			__sync_fetch_and_add(&e->strays, 1);
 			return first + i + 1;
 		}
@@ -107,13 +170,15 @@ static __always_inline struct held take_slot(u64 key, u64 now)
 {
 	u32 home = home_of(key), at = home;
 	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &at);
-	struct held h = { 0, home, home };
+	struct held h = { .at = home, .home = home };
 	struct slot *s;
+	u64 owner;
 
 	if (!n)
 		return h;
-	if (unlikely(n->key != key && n->key)) {
-		at = find_free(home, key);
+	owner = *(volatile u64 *)&n->owner;
+	if (unlikely((owner && !is_of(owner, key)) || !claim(n, owner, key))) {
+		at = take_over(home, key);
 		if (!at)
 			return h;
 		at--;
@@ -125,81 +190,71 @@ static __always_inline struct held take_slot(u64 key, u64 now)
 	if (!s)
 		return h;
 	n->before = n->last;
-	/* Two CPUs that take one slot over at once may skip an id too; theirs are counted as without a slot. */
-	n->last.own = n->key == key || !n->key;
 	n->last.start_ns = now;
 	n->last.dev = 0;
-	n->key = key;
-	n->id++;
-	s->key = key;
-	s->id = n->id;
 	s->issue_ns = 0;
 	s->dev = 0;
 	s->bytes = 0;
 	s->merges = 0;
+	*(volatile u64 *)&s->owner = n->owner;
 	h.slot = s;
 	h.at = at;
-	return h;
-}
-
-static __always_inline struct held held_astray(u32 home, u64 key)
-{
-	u32 at = find_astray(home, key);
-	struct held h = { 0, at - 1, home };
-
-	if (at)
-		h.slot = bpf_map_lookup_elem(&slots, &h.at);
-	return h;
-}
-
-/* The I/O of this key, by what its submitter knows: it has not looked whether it is over. */
-static __always_inline struct held find_taken(u64 key)
-{
-	u32 home = home_of(key);
-	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &home);
-	struct held h = { 0, home, home };
-
-	if (!n)
-		return h;
-	if (unlikely(n->key != key))
-		return held_astray(home, key);
-	h.slot = bpf_map_lookup_elem(&slots, &home);
 	return h;
 }
 
 /* The I/O of this key that is in flight. */
 static __always_inline struct held find_in_flight(u64 key)
 {
-	u32 home = home_of(key);
-	struct slot_end *e = bpf_map_lookup_elem(&slot_ends, &home);
-	struct slot *s = bpf_map_lookup_elem(&slots, &home);
-	struct held h = { 0, home, home };
+	u32 home = home_of(key), at;
+	struct held h = look_in(home, home, key);
+	struct slot_end *e;
 
-	if (!e || !s)
+	if (likely(h.slot))
 		return h;
-	if (likely(s->key == key && s->id != e->id))
-		h.slot = s;
-	else if (unlikely(e->strays))
-		return held_astray(home, key);
-	return h;
+	e = bpf_map_lookup_elem(&slot_ends, &home);
+	if (!e || !e->strays)
+		return h;
+	at = find_astray(home, key);
+	return at ? look_in(at - 1, home, key) : h;
 }
 
-/* The I/O is over. Returns how many that had its slot just before it were not seen to end. */
-static __always_inline u64 release(struct held h)
+/* The I/O of this key, by what its submitter knows: it need not look at what its completer writes. */
+static __always_inline struct held find_taken(u64 key)
+{
+#ifndef WITHOUT_FETCH
+	u32 home = home_of(key), at = home;
+	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &home);
+	struct held h = { .at = home, .home = home };
+
+	if (!n)
+		return h;
+	if (unlikely(!is_of(n->owner, key))) {
+		at = find_astray(home, key);
+		if (!at)
+			return h;
+		return look_in(at - 1, home, key);
+	}
+	h.slot = bpf_map_lookup_elem(&slots, &home);
+	return h;
+#else
+	/* One that was in another's way for a moment may be without a slot while its home still has its name. */
+	return find_in_flight(key);
+#endif
+}
+
+/* The I/O is over, and its slot free. */
+static __always_inline void release(struct held h)
 {
 	struct slot_end *e = bpf_map_lookup_elem(&slot_ends, &h.at);
-	u64 missed;
 
 	if (!e || !h.slot)
-		return 0;
-	missed = h.slot->id - e->id - 1;
-	e->id = h.slot->id;
+		return;
+	*(volatile u32 *)&e->id = h.id;
 	if (unlikely(h.at != h.home)) {
 		e = bpf_map_lookup_elem(&slot_ends, &h.home);
 		if (e)
 			__sync_fetch_and_add(&e->strays, -1);
 	}
-	return missed;
 }
 
 /* Notes what its slot says of an I/O, which will be all that is known if its end is not shown to us. */

@@ -12,6 +12,9 @@ const ORIGIN_SHIFT: u8 = 4;
 const BIT_ERRNO: u8 = 1 << 6;
 const BIT_BIO: u8 = 1 << 7;
 
+const SLOT_CLASH: u16 = 1;
+const BEGUN_WITHOUT_SLOT: u16 = 4;
+
 /// `struct io_event`: one completed I/O as it lies in its CPU's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
@@ -105,14 +108,20 @@ impl LossKey {
         Class::ALL.get(usize::from(self.class)).copied()
     }
 
-    /// The model's word for the reason.
-    pub fn reason(self) -> LossReason {
-        match self.reason {
+    /// The model's word for the reason; `None` if it counts I/Os that began without a slot, which is no loss yet.
+    pub fn reason(self) -> Option<LossReason> {
+        Some(match self.reason {
             0 => LossReason::RingFull,
             1 => LossReason::SlotClash,
             2 => LossReason::Censored,
-            _ => LossReason::Unseen,
-        }
+            3 => LossReason::Unseen,
+            _ => return None,
+        })
+    }
+
+    /// The key under which the same I/Os are counted when they end, if they began without a slot.
+    pub fn ends(self) -> Option<LossKey> {
+        (self.reason == BEGUN_WITHOUT_SLOT).then_some(LossKey { reason: SLOT_CLASH, ..self })
     }
 }
 

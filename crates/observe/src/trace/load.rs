@@ -11,6 +11,9 @@ use super::{
 
 /// The compiled kernel half; `bpf/build.sh` makes it from `bpf/blkio.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
+/// The same for kernels that refuse atomic operations that return a value, reached or not.
+static OBJECT_WITHOUT_FETCH: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio-without-fetch.bpf.o"));
 
 /// Where the kernel describes its types.
 pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
@@ -89,7 +92,7 @@ pub(super) struct Config {
     pub attribution: bool,
     pub filtered: bool,
     pub slots: u32,
-    /// Write events as kernels without atomic operations that return a value must.
+    /// Load what kernels without atomic operations that return a value take.
     pub without_fetch: bool,
     /// See [`io_controller_is_v2`].
     pub cgroup_of_bio: bool,
@@ -165,7 +168,6 @@ fn load_form<'a>(
         .map_max_entries("slot_ends", slots)
         .map_max_entries("dirtiers", if features.dirty.is_some() { DIRTIERS } else { 1 })
         .override_global("has_queue_argument", flag(form.has_queue_argument), true)
-        .override_global("has_fetch", flag(form.has_fetch), true)
         .override_global("stores_in_order", flag(STORES_IN_ORDER), true)
         .override_global("seat_shift", &NUMBERS[seat_shift as usize], true)
         .override_global("has_io_start", flag(features.io_start), true)
@@ -174,7 +176,8 @@ fn load_form<'a>(
         .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
         .override_global("filtered", flag(config.filtered), true)
         .override_global("slot_shift", shift, true);
-    let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the tracer's maps", &e))?;
+    let object = if form.has_fetch { OBJECT } else { OBJECT_WITHOUT_FETCH };
+    let mut bpf = loader.load(object).map_err(|e| refused("create the tracer's maps", &e))?;
     for probe in probes(features) {
         match program(&mut bpf, probe)?.load(probe.tracepoint, btf) {
             Ok(()) => {}

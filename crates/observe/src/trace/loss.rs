@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aya::maps::{Array, MapData, PerCpuHashMap};
-use iolens_core::model::{DevId, Lost};
+use iolens_core::model::{Class, DevId, Lost};
 
 use super::{
     error::{TraceError, refused},
@@ -26,6 +26,19 @@ pub(super) struct LossReader {
     last_total: u64,
     last_epoch: u64,
     seen: HashMap<LossKey, Seen>,
+    /// When the first I/O of each such key began, nanoseconds of the kernel's monotonic clock.
+    first_without_slot_ns: HashMap<LossKey, u64>,
+}
+
+/// I/Os of one device and class that found no slot and were not seen to end: they are in flight, or have ended unseen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Endless {
+    pub dev: DevId,
+    pub class: Option<Class>,
+    /// When the first that found no slot began, nanoseconds of the kernel's monotonic clock: it may be one of these.
+    pub first_ns: u64,
+    pub ios: usize,
+    pub bytes: Option<i64>,
 }
 
 impl LossReader {
@@ -34,7 +47,15 @@ impl LossReader {
         epoch: Array<MapData, u64>,
         losses: PerCpuHashMap<MapData, LossKey, LossValue>,
     ) -> LossReader {
-        LossReader { total, epoch, losses, last_total: 0, last_epoch: 1, seen: HashMap::new() }
+        LossReader {
+            total,
+            epoch,
+            losses,
+            last_total: 0,
+            last_epoch: 1,
+            seen: HashMap::new(),
+            first_without_slot_ns: HashMap::new(),
+        }
     }
 
     /// Appends what was lost since the last call, an interval for each device, class and reason. When nothing was
@@ -53,21 +74,48 @@ impl LossReader {
             let (key, cpus) = item.map_err(|e| refused("read its losses", &e))?;
             let (now, interval) = summed(cpus.iter(), epoch);
             let before = self.seen.insert(key, now).unwrap_or_default();
-            if let Some((first_ns, last_ns)) = interval.filter(|_| now != before) {
-                out.push(Lost {
-                    from_ns: first_ns as i64 - start_monotonic_ns,
-                    to_ns: last_ns as i64 - start_monotonic_ns,
-                    dev: Some(DevId(key.dev as i32)).filter(|d| d.0 != 0),
-                    class: key.class(),
-                    reason: key.reason(),
-                    ios: Some((now.ios - before.ios) as i64),
-                    bytes: Some((now.bytes - before.bytes) as i64),
-                    merges: Some((now.merges - before.merges) as i64),
-                });
-            }
+            let Some((first_ns, last_ns)) = interval.filter(|_| now != before) else { continue };
+            let Some(reason) = key.reason() else {
+                self.first_without_slot_ns.entry(key).or_insert(first_ns);
+                continue;
+            };
+            out.push(Lost {
+                from_ns: first_ns as i64 - start_monotonic_ns,
+                to_ns: last_ns as i64 - start_monotonic_ns,
+                dev: Some(DevId(key.dev as i32)).filter(|d| d.0 != 0),
+                class: key.class(),
+                reason,
+                ios: Some((now.ios - before.ios) as i64),
+                bytes: Some((now.bytes - before.bytes) as i64),
+                merges: Some((now.merges - before.merges) as i64),
+            });
         }
         Ok(())
     }
+
+    /// The I/Os that began without a slot and have not been seen to end, as of the last reading.
+    pub fn endless(&self) -> Vec<Endless> {
+        let of = |(key, first_ns): (&LossKey, &u64)| {
+            endless(*self.seen.get(key)?, self.seen.get(&key.ends()?).copied().unwrap_or_default()).map(
+                |(ios, bytes)| Endless {
+                    dev: DevId(key.dev as i32),
+                    class: key.class(),
+                    first_ns: *first_ns,
+                    ios,
+                    bytes,
+                },
+            )
+        };
+        self.first_without_slot_ns.iter().filter_map(of).collect()
+    }
+}
+
+/// How many of those that began have not ended, and of how many bytes, if that is known: it is not once one of them was
+/// merged with another.
+fn endless(begun: Seen, ended: Seen) -> Option<(usize, Option<i64>)> {
+    let ios = begun.ios.wrapping_sub(ended.ios) as i64;
+    let bytes = begun.bytes.wrapping_sub(ended.bytes) as i64;
+    (ios > 0).then_some((ios as usize, (begun.merges == 0 && ended.merges == 0 && bytes >= 0).then_some(bytes)))
 }
 
 /// Sum of the CPUs' counts, and the interval of what was counted in `epoch` or since.
@@ -75,7 +123,8 @@ fn summed<'a>(cpus: impl Iterator<Item = &'a LossValue>, epoch: u64) -> (Seen, O
     let mut sum = Seen::default();
     let mut interval: Option<(u64, u64)> = None;
     for cpu in cpus {
-        sum.ios += cpu.ios;
+        // One that began on one CPU may be given up on another.
+        sum.ios = sum.ios.wrapping_add(cpu.ios);
         sum.bytes += cpu.bytes;
         sum.merges += cpu.merges;
         if cpu.first_ns > 0 && cpu.epoch >= epoch {
@@ -98,5 +147,16 @@ mod tests {
             summed([cpu(3, 10, 20, 1), cpu(2, 50, 60, 2), cpu(1, 40, 55, 2), cpu(0, 0, 0, 0)].iter(), 2);
         assert_eq!(sum, Seen { ios: 6, bytes: 3072, merges: 0 });
         assert_eq!(interval, Some((40, 60)));
+    }
+
+    #[test]
+    fn what_began_without_a_slot_and_did_not_end() {
+        let seen = |ios: i64, bytes, merges| Seen { ios: ios as u64, bytes, merges };
+        assert_eq!(endless(seen(5, 5 << 12, 0), seen(3, 3 << 12, 0)), Some((2, Some(2 << 12))));
+        assert_eq!(endless(seen(5, 5 << 12, 0), seen(5, 5 << 12, 0)), None);
+        assert_eq!(endless(seen(5, 5 << 12, 0), seen(4, 9 << 12, 2)), Some((1, None)), "merged with who knows what");
+        assert_eq!(endless(seen(5, 6 << 12, 1), seen(3, 3 << 12, 0)), Some((2, None)), "one was absorbed");
+        let cpu = |ios: i64| LossValue { ios: ios as u64, first_ns: 1, last_ns: 1, epoch: 1, ..LossValue::default() };
+        assert_eq!(summed([cpu(-2), cpu(3)].iter(), 1).0.ios, 1);
     }
 }

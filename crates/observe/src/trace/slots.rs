@@ -9,8 +9,8 @@ use super::ring::Mapping;
 /// `struct slot`: an I/O in flight. Only what user space reads has a name.
 #[repr(C)]
 struct Slot {
-    key: u64,
-    id: u64,
+    /// Whose it is (48 bits), and which of the I/Os that had it (16 bits).
+    owner: u64,
     start_ns: u64,
     issue_ns: u64,
     sector: u64,
@@ -18,7 +18,7 @@ struct Slot {
     bytes: u32,
     cmd_flags: u32,
     merges: u16,
-    rest: [u8; 74],
+    rest: [u8; 82],
 }
 const _: () = assert!(size_of::<Slot>() == 128);
 
@@ -30,16 +30,14 @@ struct Noted {
     bytes: u32,
     cmd_flags: u32,
     merges: u16,
-    /// The slot was its request's before, or nobody's.
-    own: u16,
+    unused: u16,
 }
 const _: () = assert!(size_of::<Noted>() == 24);
 
 /// `struct slot_note`.
 #[repr(C)]
 struct SlotNote {
-    key: u64,
-    id: u64,
+    owner_and_claims: [u64; 2],
     last: Noted,
     before: Noted,
 }
@@ -48,8 +46,9 @@ const _: () = assert!(size_of::<SlotNote>() == 64);
 /// `struct slot_end`.
 #[repr(C)]
 struct SlotEnd {
-    id: u64,
-    strays_and_homeless: u64,
+    id: u32,
+    strays_and_homeless: [u32; 2],
+    unused: u32,
 }
 const _: () = assert!(size_of::<SlotEnd>() == 16);
 
@@ -106,8 +105,9 @@ impl Slots {
                 self.ends.start().cast::<SlotEnd>().add(at).read(),
             )
         };
-        let missing = slot.id.saturating_sub(end.id);
-        let last = (missing > 0 && slot.key != 0 && slot.dev != 0).then(|| Unended {
+        // Both count modulo 2^16.
+        let missing = (slot.owner as u16).wrapping_sub(end.id as u16);
+        let last = (missing > 0 && slot.dev != 0).then(|| Unended {
             from_ns: slot.start_ns.max(slot.issue_ns),
             start_ns: slot.start_ns,
             dev: DevId(slot.dev as i32),
@@ -116,16 +116,15 @@ impl Slots {
             merges: i64::from(slot.merges),
             replaced: false,
         });
-        let before =
-            (missing > 1 && note.before.own != 0 && note.last.own != 0 && note.before.dev != 0).then(|| Unended {
-                from_ns: note.before.start_ns,
-                start_ns: note.before.start_ns,
-                dev: DevId(note.before.dev as i32),
-                class: class_of(note.before.cmd_flags),
-                bytes: i64::from(note.before.bytes),
-                merges: i64::from(note.before.merges),
-                replaced: true,
-            });
+        let before = (missing > 1 && note.before.dev != 0).then(|| Unended {
+            from_ns: note.before.start_ns,
+            start_ns: note.before.start_ns,
+            dev: DevId(note.before.dev as i32),
+            class: class_of(note.before.cmd_flags),
+            bytes: i64::from(note.before.bytes),
+            merges: i64::from(note.before.merges),
+            replaced: true,
+        });
         before.into_iter().chain(last)
     }
 }
@@ -145,10 +144,10 @@ mod tests {
 
     use super::*;
 
-    /// The words of a slot: key, id, start, issue, sector, device and bytes, flags of the command and merges.
+    /// The words of a slot: owner, start, issue, sector, device and bytes, flags of the command and merges.
     fn slot(id: u64, start_ns: u64, issue_ns: u64, dev: u64, bytes: u64) -> [u64; 16] {
         let mut words = [0; 16];
-        words[..7].copy_from_slice(&[99, id, start_ns, issue_ns, 8, dev | bytes << 32, 1 | 3 << 32]);
+        words[..6].copy_from_slice(&[99 << 16 | id, start_ns, issue_ns, 8, dev | bytes << 32, 1 | 3 << 32]);
         words
     }
 
@@ -160,11 +159,11 @@ mod tests {
             pwrite(&fd, &bytes, 0).expect("written");
             fd
         };
-        // Ended; in flight; in flight where the one before it was missed; never issued.
-        let slots = [slot(5, 10, 11, 7, 512), slot(2, 20, 21, 7, 1024), slot(9, 30, 31, 7, 4096), slot(1, 40, 0, 0, 0)];
-        let before = |start: u64| [99, 9, 0, 0, 1 << 48, start, 7 | 2048 << 32, 1 << 8 | 1 << 48];
+        // Ended; in flight; in flight where the one before it was missed (numbers begin anew after 65535); never issued.
+        let slots = [slot(5, 10, 11, 7, 512), slot(2, 20, 21, 7, 1024), slot(1, 30, 31, 7, 4096), slot(1, 40, 0, 0, 0)];
+        let before = |start: u64| [99 << 16 | 9, 0, 0, 0, 0, start, 7 | 2048 << 32, 1 << 8];
         let notes = [before(0), before(1), before(25), before(2)];
-        let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [7, 0], [0, 0]];
+        let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [0xffff, 0], [0, 0]];
         let (slots, notes, ends) = (file(slots.as_flattened()), file(notes.as_flattened()), file(ends.as_flattened()));
         let table = Slots::new(slots.as_fd(), notes.as_fd(), ends.as_fd(), 4).expect("mapped");
         let io = |start_ns, from_ns, bytes, class, merges, replaced| Unended {

@@ -322,9 +322,9 @@ impl Tracer {
         Ok(FinishStats { drained, late: self.buffer.late(), in_flight })
     }
 
-    /// Looks at what still holds a slot at `end`: in flight, as far as the device has so many; what is more, and
-    /// oldest, has completed unseen. Slots from before the last probe was attached may be of I/Os whose completion
-    /// nobody could see, and do not count.
+    /// Looks at what has not been seen to end by `end`: in flight, as far as the device has so many; what is more, and
+    /// oldest, has completed unseen. What began before the last probe was attached may be I/Os whose completion nobody
+    /// could see, and does not count.
     fn left_over(&self, end: u64, lost: &mut Vec<Lost>) -> u64 {
         let mut by_device: HashMap<DevId, Vec<Unended>> = HashMap::new();
         for io in self.slots.unended() {
@@ -332,11 +332,15 @@ impl Tracer {
                 by_device.entry(io.dev).or_default().push(io);
             }
         }
+        // What the kernel says is in flight and has not been found yet.
+        let mut flying_elsewhere: HashMap<DevId, usize> = HashMap::new();
         let mut in_flight = 0;
         for (dev, mut ios) in by_device {
             ios.sort_by_key(|io| (!io.replaced, io.from_ns));
             let able = ios.iter().filter(|io| !io.replaced).count();
-            let flying = in_flight_of(dev).unwrap_or(able).min(able);
+            let told = in_flight_of(dev).unwrap_or(usize::MAX);
+            let flying = told.min(able);
+            flying_elsewhere.insert(dev, told - flying);
             in_flight += flying as u64;
             ios.truncate(ios.len() - flying);
             lost.extend(ios.iter().map(|io| Lost {
@@ -348,6 +352,24 @@ impl Tracer {
                 ios: Some(1),
                 bytes: Some(io.bytes),
                 merges: Some(io.merges),
+            }));
+        }
+        for begun in self.losses.endless().into_iter().filter(|b| b.first_ns >= self.attached_ns) {
+            let elsewhere =
+                flying_elsewhere.entry(begun.dev).or_insert_with(|| in_flight_of(begun.dev).unwrap_or(usize::MAX));
+            let flying = begun.ios.min(*elsewhere);
+            *elsewhere -= flying;
+            in_flight += flying as u64;
+            let bytes = begun.bytes.filter(|_| flying == 0);
+            lost.extend((flying < begun.ios).then(|| Lost {
+                from_ns: begun.first_ns as i64 - self.start_monotonic_ns,
+                to_ns: end as i64 - self.start_monotonic_ns,
+                dev: Some(begun.dev),
+                class: begun.class,
+                reason: LossReason::Unseen,
+                ios: Some((begun.ios - flying) as i64),
+                bytes,
+                merges: bytes.map(|_| 0),
             }));
         }
         in_flight

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The kernel half's table of slots (bpf/slots.bpf.h), compiled for user space and played through at random: requests that
- * start, are issued and complete, and some whose end is not shown. Exits with 1 at the first broken promise.
+ * The kernel half's table of slots (bpf/slots.bpf.h), compiled for user space and played through at random, by some threads
+ * at once: requests that start, are issued and complete, each step on any thread, and some whose end is not shown. Exits
+ * with 1 at the first broken promise.
  *
- *   slots SEED STEPS HIDDEN     HIDDEN of 1000 ends are not shown
+ *   slots SEED STEPS HIDDEN THREADS     HIDDEN of 1000 ends are not shown
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,70 +52,104 @@ static void *bpf_map_lookup_elem(void *map, const void *key)
 
 enum state { IDLE, FLYING, HOMELESS };
 
+/* Of the same size and distance as in the kernel. */
+static char memory[REQUESTS][384] __attribute__((aligned(64)));
+/* What happens to one request happens in order: whoever acts on it holds it. */
+static struct request {
+	char is_held;
+	enum state state;
+	u32 at;
+} requests[REQUESTS];
+/* Who is in a slot, one more than the request's number; 0: nobody. */
+static u32 holders[SLOTS];
+static u64 taken, ended, missed, homeless;
+static int busy, steps, hidden;
+
+static void start(struct request *r, u32 me, u64 key, int step)
+{
+	struct held h = take_slot(key, step + 1);
+	u32 before;
+
+	__sync_fetch_and_add(&busy, 1);
+	r->state = h.slot ? FLYING : HOMELESS;
+	if (!h.slot) {
+		__sync_fetch_and_add(&homeless, 1);
+		PROMISE(!find_in_flight(key).slot);
+		return;
+	}
+	__sync_fetch_and_add(&taken, 1);
+	r->at = h.at;
+	before = __atomic_exchange_n(&holders[h.at], me, __ATOMIC_SEQ_CST);
+	PROMISE(!before || (hidden && before == me));
+	PROMISE(is_of(h.slot->owner, key) && !h.slot->issue_ns && !h.slot->dev);
+	h.slot->start_ns = step;
+	h = find_taken(key);
+	PROMISE(h.slot && h.at == r->at);
+	h.slot->issue_ns = step;
+	h.slot->dev = me;
+	note(h);
+}
+
+static void complete(struct request *r, u32 me, u64 key, int step, int is_hidden)
+{
+	struct held h;
+
+	__sync_fetch_and_add(&busy, -1);
+	if (r->state == HOMELESS) {
+		PROMISE(!find_in_flight(key).slot);
+		PROMISE(was_homeless(key, 1));
+	} else if (!is_hidden) {
+		h = find_in_flight(key);
+		PROMISE(h.slot && h.at == r->at && h.slot->dev == me && holders[h.at] == me);
+		PROMISE(h.missed < 1000 && (!h.missed || (hidden && table_notes[h.at].before.dev == me)));
+		holders[h.at] = 0;
+		release(h);
+		__sync_fetch_and_add(&missed, h.missed);
+		__sync_fetch_and_add(&ended, 1);
+		PROMISE(!find_in_flight(key).slot);
+	} /* else the request is free again, and we have not seen why */
+	r->state = IDLE;
+}
+
+static void *play(void *seed)
+{
+	unsigned chance = (unsigned long)seed;
+
+	for (int step = 0; step < steps; step++) {
+		/* The number in flight goes up and down, from none to more than there are slots. */
+		int i = rand_r(&chance) % REQUESTS, wanted = 90 * (step % 5000) / 5000;
+		int is_hidden = rand_r(&chance) % 1000 < hidden;
+		struct request *r = &requests[i];
+
+		if (__atomic_test_and_set(&r->is_held, __ATOMIC_ACQUIRE))
+			continue;
+		if (r->state == IDLE && busy < wanted)
+			start(r, i + 1, key_of(memory[i]), step);
+		else if (r->state != IDLE && busy >= wanted)
+			complete(r, i + 1, key_of(memory[i]), step, is_hidden);
+		__atomic_clear(&r->is_held, __ATOMIC_RELEASE);
+	}
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
-	/* Of the same size and distance as in the kernel. */
-	static char requests[REQUESTS][384] __attribute__((aligned(64)));
-	static enum state state[REQUESTS];
-	static u32 slot_of[REQUESTS];
-	u64 taken = 0, ended = 0, missed = 0, homeless = 0, left = 0, strays = 0;
-	int step, steps = argc > 2 ? atoi(argv[2]) : 100000, hidden = argc > 3 ? atoi(argv[3]) : 0;
-	int busy = 0;
+	unsigned long seed = argc > 1 ? atoi(argv[1]) : 1;
+	int threads = argc > 4 ? atoi(argv[4]) : 1, step = steps = argc > 2 ? atoi(argv[2]) : 100000;
+	u64 left = 0, strays = 0, astray = 0;
+	pthread_t thread[16];
 
-	srand(argc > 1 ? atoi(argv[1]) : 1);
-	for (step = 0; step < steps; step++) {
-		/* The number in flight goes up and down, from none to more than there are slots. */
-		int i = rand() % REQUESTS, wanted = 90 * (step % 5000) / 5000;
-		u64 key = key_of(requests[i]);
-		struct held h;
-
-		if (state[i] == IDLE && busy < wanted) {
-			h = take_slot(key, step + 1);
-			busy++;
-			state[i] = h.slot ? FLYING : HOMELESS;
-			if (!h.slot) {
-				homeless++;
-				PROMISE(!find_in_flight(key).slot);
-				continue;
-			}
-			taken++;
-			slot_of[i] = h.at;
-			for (int j = 0; j < REQUESTS; j++)
-				PROMISE(j == i || state[j] != FLYING || slot_of[j] != h.at);
-			PROMISE(h.slot->key == key && !h.slot->issue_ns && !h.slot->dev);
-			h.slot->start_ns = step;
-			h = find_taken(key);
-			PROMISE(h.slot && h.at == slot_of[i]);
-			h.slot->issue_ns = step;
-			h.slot->dev = i + 1;
-			note(h);
-		} else if (state[i] == FLYING && busy >= wanted) {
-			busy--;
-			state[i] = IDLE;
-			if (rand() % 1000 < hidden)
-				continue; /* the request is free again, and we have not seen why */
-			h = find_in_flight(key);
-			PROMISE(h.slot && h.at == slot_of[i] && h.slot->dev == (u32)i + 1);
-			u64 before = release(h);
-			PROMISE(hidden || !before);
-			PROMISE(before < 1000 && (!before || table_notes[h.at].before.dev));
-			missed += before;
-			ended++;
-			PROMISE(!find_in_flight(key).slot);
-		} else if (state[i] == HOMELESS && busy >= wanted) {
-			busy--;
-			state[i] = IDLE;
-			PROMISE(!find_in_flight(key).slot);
-			PROMISE(was_homeless(key, 1));
-		}
-	}
+	hidden = argc > 3 ? atoi(argv[3]) : 0;
+	for (int i = 0; i < threads && i < 16; i++)
+		PROMISE(!pthread_create(&thread[i], 0, play, (void *)(seed * 16 + i)));
+	for (int i = 0; i < threads && i < 16; i++)
+		pthread_join(thread[i], 0);
 	for (int at = 0; at < SLOTS; at++) {
-		left += table[at].id - table_ends[at].id;
+		left += (u16)(table[at].owner - table_ends[at].id);
 		strays += table_ends[at].strays;
 	}
-	u64 astray = 0;
 	for (int i = 0; i < REQUESTS; i++)
-		astray += state[i] == FLYING && slot_of[i] != home_of(key_of(requests[i]));
+		astray += requests[i].state == FLYING && requests[i].at != home_of(key_of(memory[i]));
 	PROMISE(taken == ended + missed + left);
 	PROMISE(hidden ? strays >= astray : strays == astray);
 	printf("taken %llu, ended %llu, missed %llu, left %llu, homeless %llu\n", taken, ended, missed, left, homeless);

@@ -9,7 +9,7 @@ use std::{
 use iolens_core::model::LossReason;
 use iolens_observe::trace::{Tracer, TracerOptions};
 
-use crate::lab::{LoopDisk, dev_of, fio, kernel_counts, now_ns, ready, settle, trace};
+use crate::lab::{LoopDisk, dev_of, fio, kernel_counts, now_ns, ready, settle, trace, trace_fairly};
 
 const BUSY: &[&str] = &[
     "--rw=randrw",
@@ -138,13 +138,21 @@ fn in_flight_at_attach_is_censored() {
     assert!(censored == 0 || bytes > 0);
 }
 
-/// Slots for far fewer I/Os than are in flight: every one without a slot is counted as a clash.
+/// Slots for far fewer I/Os than are in flight, and both CPUs after them: every one without a slot is counted as a clash.
 #[test]
 fn slot_clashes_are_counted() {
+    few_slots(TracerOptions { slots: 64, ..TracerOptions::default() });
+}
+
+#[test]
+fn slot_clashes_are_counted_without_atomic_operations() {
+    few_slots(TracerOptions { slots: 64, without_fetch: true, ..TracerOptions::default() });
+}
+
+fn few_slots(options: TracerOptions) {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disks: Vec<LoopDisk> = (0..2).map(|_| LoopDisk::in_memory(64)).collect();
-    let options = TracerOptions { slots: 64, ..TracerOptions::default() };
-    let traced = trace(&disks[0].name, options, false, || {
+    let traced = trace_fairly(&disks[0].name, &options, || {
         thread::scope(|scope| {
             for disk in &disks {
                 scope.spawn(|| {

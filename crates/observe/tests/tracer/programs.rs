@@ -9,7 +9,7 @@ use crate::lab::ready;
 fn the_verifier_takes_every_form() {
     let Some(_turn) = ready(&[]) else { return };
     for attribution in [true, false] {
-        for (without_io_start, without_fetch) in [(false, false), (true, false), (false, true)] {
+        for (without_io_start, without_fetch) in [(false, false), (true, false), (false, true), (true, true)] {
             let options = TracerOptions {
                 attribution,
                 without_io_start,
