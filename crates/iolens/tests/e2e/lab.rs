@@ -287,7 +287,8 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
     let (Some(()), Some(()), Some(disk)) = (program("fio"), ebpf(), SlowDisk::new(64, 100.0, 100.0)) else { return };
     let arguments =
         ["--i-will-lose-data", text(&disk.device), "--size", "64M", "--seconds", "3", "--rw", "read", "--direct", "0"];
-    for _ in 0..3 {
+    // Somebody else's burst of work is no fault of the model either.
+    for _ in 0..5 {
         let dir = on_a_disk();
         let r = sweep(dir.path(), &[&arguments[..], &["--bs", "512,4k,64k"]].concat());
         let fit = &r["results"][0]["page_cache"];
@@ -298,7 +299,7 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
         }
         eprintln!("{fit:#}");
     }
-    assert!(calm().is_none(), "three times in a row, on a calm machine");
+    assert!(calm().is_none(), "five times in a row, on a calm machine");
 }
 
 /// Starts an experiment of several runs on a loop device of its own and waits until the first of them is complete.
