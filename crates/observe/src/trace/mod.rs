@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod files;
 mod filter;
+mod left_over;
 mod load;
 mod loss;
 mod order;

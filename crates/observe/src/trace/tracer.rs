@@ -1,7 +1,7 @@
 //! [`Tracer`]: attach, poll, finish.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
@@ -13,19 +13,20 @@ use aya::{
     maps::{Array, PerCpuHashMap},
     sys::Stats,
 };
-use iolens_core::model::{DevId, Io, LossReason, Lost};
+use iolens_core::model::{DevId, Io, Lost};
 
 use super::{
     cpu_rings::{CpuRings, RingSizes},
     error::{TraceError, refused},
     event::IoEvent,
     filter::DeviceFilter,
+    left_over::{in_flight_of, left_over},
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
     order::ReorderBuffer,
     program_info::{ProgramInfo, program_info},
     ring::Drained,
-    slots::{Slots, Unended},
+    slots::Slots,
 };
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
@@ -318,61 +319,12 @@ impl Tracer {
         }
         self.release(u64::MAX, out);
         self.losses.read(self.start_monotonic_ns, lost)?;
-        let in_flight = self.left_over(end, lost);
-        Ok(FinishStats { drained, late: self.buffer.late(), in_flight })
-    }
-
-    /// Looks at what has not been seen to end by `end`: in flight, as far as the device has so many; what is more, and
-    /// oldest, has completed unseen. What began before the last probe was attached may be I/Os whose completion nobody
-    /// could see, and does not count.
-    fn left_over(&self, end: u64, lost: &mut Vec<Lost>) -> u64 {
-        let mut by_device: HashMap<DevId, Vec<Unended>> = HashMap::new();
-        for io in self.slots.unended() {
-            if (self.attached_ns..=end).contains(&io.start_ns) {
-                by_device.entry(io.dev).or_default().push(io);
-            }
-        }
-        // What the kernel says is in flight and has not been found yet.
-        let mut flying_elsewhere: HashMap<DevId, usize> = HashMap::new();
-        let mut in_flight = 0;
-        for (dev, mut ios) in by_device {
-            ios.sort_by_key(|io| (!io.replaced, io.from_ns));
-            let able = ios.iter().filter(|io| !io.replaced).count();
-            let told = in_flight_of(dev).unwrap_or(usize::MAX);
-            let flying = told.min(able);
-            flying_elsewhere.insert(dev, told - flying);
-            in_flight += flying as u64;
-            ios.truncate(ios.len() - flying);
-            lost.extend(ios.iter().map(|io| Lost {
-                from_ns: io.from_ns as i64 - self.start_monotonic_ns,
-                to_ns: end as i64 - self.start_monotonic_ns,
-                dev: Some(dev),
-                class: Some(io.class),
-                reason: LossReason::Unseen,
-                ios: Some(1),
-                bytes: Some(io.bytes),
-                merges: Some(io.merges),
-            }));
-        }
-        for begun in self.losses.endless().into_iter().filter(|b| b.first_ns >= self.attached_ns) {
-            let elsewhere =
-                flying_elsewhere.entry(begun.dev).or_insert_with(|| in_flight_of(begun.dev).unwrap_or(usize::MAX));
-            let flying = begun.ios.min(*elsewhere);
-            *elsewhere -= flying;
-            in_flight += flying as u64;
-            let bytes = begun.bytes.filter(|_| flying == 0);
-            lost.extend((flying < begun.ios).then(|| Lost {
-                from_ns: begun.first_ns as i64 - self.start_monotonic_ns,
-                to_ns: end as i64 - self.start_monotonic_ns,
-                dev: Some(begun.dev),
-                class: begun.class,
-                reason: LossReason::Unseen,
-                ios: Some((begun.ios - flying) as i64),
-                bytes,
-                merges: bytes.map(|_| 0),
-            }));
-        }
-        in_flight
+        let begun = self.attached_ns..=end;
+        let slots = self.slots.unended().into_iter().filter(|io| begun.contains(&io.start_ns));
+        let without_slot = self.losses.endless().into_iter().filter(|io| begun.contains(&io.first_ns));
+        let left = left_over(slots, without_slot, in_flight_of);
+        lost.extend(left.unseen.iter().map(|io| io.until(end, self.start_monotonic_ns)));
+        Ok(FinishStats { drained, late: self.buffer.late(), in_flight: left.in_flight })
     }
 
     fn info(&self, probe: Probe) -> io::Result<ProgramInfo> {
@@ -435,12 +387,6 @@ fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
     let fd = |name| map_fd(bpf, name);
     Slots::new(fd("slots")?, fd("slot_notes")?, fd("slot_ends")?, load::slot_count(slots) as usize)
         .map_err(|e| refused("map its slots", &e))
-}
-
-/// Requests in flight on a disk, as the kernel counts them; `None` if it does not say.
-fn in_flight_of(dev: DevId) -> Option<usize> {
-    let text = std::fs::read_to_string(format!("/sys/dev/block/{dev}/inflight")).ok()?;
-    text.split_whitespace().map(|n| n.parse::<usize>().ok()).sum()
 }
 
 /// `CLOCK_MONOTONIC`, as `bpf_ktime_get_ns()` counts it.
