@@ -47,6 +47,7 @@ impl Stamped for IoEvent {
 
 impl IoEvent {
     /// The I/O, its times counted from `start_monotonic_ns`.
+    #[inline]
     pub fn to_io(self, start_monotonic_ns: i64) -> Io {
         let has = |bit: u8| self.bits & bit != 0;
         let is_bio = has(BIT_BIO);

@@ -11,6 +11,8 @@
 //! An event older than the watermark under which others have left is *late*. The above excludes it; should a kernel
 //! ever break the assumption, late events are delivered with the next batch and counted, never dropped.
 
+use std::vec::Drain;
+
 /// Something with a time.
 pub(crate) trait Stamped {
     /// When it happened, in nanoseconds of the kernel's monotonic clock.
@@ -64,16 +66,14 @@ impl<T: Stamped> ReorderBuffer<T> {
 
     /// Raises the watermark and hands out, in order, all that is older than it. Events with equal stamps keep the
     /// order in which they came. A watermark below an earlier one changes nothing.
-    pub fn release(&mut self, watermark: u64, mut take: impl FnMut(&T)) -> usize {
+    pub fn release(&mut self, watermark: u64) -> Drain<'_, T> {
         self.watermark = self.watermark.max(watermark);
         if !self.sorted {
             self.pending.sort_by_key(Stamped::stamp);
             self.sorted = true;
         }
         let n = self.pending.partition_point(|p| p.stamp() < self.watermark);
-        self.pending[..n].iter().for_each(&mut take);
-        self.pending.drain(..n);
-        n
+        self.pending.drain(..n)
     }
 
     /// How many events came too late so far.
@@ -134,12 +134,12 @@ mod tests {
                     buffer.push((records[next].1, next as u32));
                     next += 1;
                 }
-                buffer.release(if stopped { 0 } else { now }, |e| out.push(*e));
+                out.extend(buffer.release(if stopped { 0 } else { now }));
             }
             for (i, record) in records.iter().enumerate().skip(next) {
                 buffer.push((record.1, i as u32));
             }
-            buffer.release(u64::MAX, |e| out.push(*e));
+            out.extend(buffer.release(u64::MAX));
             prop_assert_eq!(buffer.late(), 0);
             prop_assert!(out.is_sorted_by_key(|e| e.0));
             let mut seen: Vec<u32> = out.iter().map(|e| e.1).collect();
@@ -162,12 +162,12 @@ mod tests {
                 }
                 mark = mark.max(watermark);
                 let from = out.len();
-                buffer.release(watermark, |e| out.push(*e));
+                out.extend(buffer.release(watermark));
                 prop_assert!(out[from..].is_sorted());
                 prop_assert!(out[from..].iter().all(|e| e.0 < mark));
             }
             let from = out.len();
-            buffer.release(u64::MAX, |e| out.push(*e));
+            out.extend(buffer.release(u64::MAX));
             prop_assert!(out[from..].is_sorted(), "equal stamps keep their order");
             prop_assert_eq!(buffer.late(), late);
             out.sort_unstable();
@@ -180,12 +180,10 @@ mod tests {
     fn what_is_younger_than_the_watermark_waits() {
         let mut buffer = ReorderBuffer::new();
         [(30, 0), (10, 1), (20, 2)].into_iter().for_each(|e| buffer.push(e));
-        let mut out = Vec::new();
-        assert_eq!(buffer.release(20, |e| out.push(*e)), 1);
+        assert_eq!(buffer.release(20).collect::<Vec<_>>(), [(10, 1)]);
         buffer.push((15, 3));
         assert_eq!(buffer.late(), 1);
-        assert_eq!(buffer.release(31, |e| out.push(*e)), 3);
-        assert_eq!(out, [(10, 1), (15, 3), (20, 2), (30, 0)]);
+        assert_eq!(buffer.release(31).collect::<Vec<_>>(), [(15, 3), (20, 2), (30, 0)]);
         assert_eq!(buffer.watermark(), 31);
     }
 }

@@ -290,7 +290,7 @@ impl Tracer {
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Io>) {
         let start = self.start_monotonic_ns;
-        self.buffer.release(watermark, |event| out.push(event.to_io(start)));
+        out.extend(self.buffer.release(watermark).map(|event| event.to_io(start)));
     }
 
     /// Detaches and hands out everything that is left.

@@ -199,9 +199,9 @@ impl FilesTracer {
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Request>) {
         let (start, names) = (self.start_monotonic_ns, &mut self.names);
-        self.handed_out += self.buffer.release(watermark, |event| {
-            out.push(event.to_request(start, names.path(event.ino, event.generation, event.fs_dev)));
-        }) as u64;
+        let events = self.buffer.release(watermark);
+        self.handed_out += events.len() as u64;
+        out.extend(events.map(|e| e.to_request(start, names.path(e.ino, e.generation, e.fs_dev))));
     }
 
     fn read_losses(&mut self, lost: &mut Vec<Lost>) -> Result<(), TraceError> {
