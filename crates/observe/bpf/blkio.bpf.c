@@ -157,26 +157,18 @@ static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 	return count_loss(&key, n->before.start_ns, missed, n->before.bytes, n->before.merges);
 }
 
-/* An I/O begins that found no slot: its completion will be all that is seen of it. */
-static __attribute__((noinline)) int begin_without_slot(u32 dev, u32 cmd_flags, u32 bytes)
+/*
+ * I/Os that found no slot: one begins, or is absorbed by another one (-1). That there was any of these is kept in the merges:
+ * then their bytes are nobody's.
+ */
+static __attribute__((noinline)) int count_without_slot(u32 dev, u32 cmd_flags, s32 ios, u32 bytes)
 {
 	struct loss_key key = {};
 
 	key.dev = dev;
 	key.class = class_of(cmd_flags);
 	key.reason = BEGUN_WITHOUT_SLOT;
-	return count_loss(&key, 0, 1, bytes, 0);
-}
-
-/* It was absorbed by another one. That there was any is kept in the merges: then their bytes are nobody's. */
-static __attribute__((noinline)) int give_up_without_slot(u32 dev, u32 cmd_flags)
-{
-	struct loss_key key = {};
-
-	key.dev = dev;
-	key.class = class_of(cmd_flags);
-	key.reason = BEGUN_WITHOUT_SLOT;
-	return count_loss(&key, 0, -1, 0, 1);
+	return count_loss(&key, 0, (long)ios, bytes, ios < 0);
 }
 
 /* An I/O is over: its slot is free, once nothing needs to be read there any more. */
@@ -313,7 +305,7 @@ int io_start(u64 *ctx)
 	now = bpf_ktime_get_ns();
 	h = take_slot(key_of(rq), now);
 	if (unlikely(!h.slot))
-		return begin_without_slot(number_of(disk_of_request(rq)), cmd_flags, rq->__data_len);
+		return count_without_slot(number_of(disk_of_request(rq)), cmd_flags, 1, rq->__data_len);
 	begin(h.slot, now, cmd_flags);
 	if (unlikely(!rq->__data_len)) { /* an empty flush: nothing will be merged with it, and it will not be issued */
 		h.slot->dev = number_of(disk_of_request(rq));
@@ -338,7 +330,7 @@ static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u
 		start = 0; /* left over from the request's last life */
 	h = take_slot(key, now);
 	if (unlikely(!h.slot)) {
-		begin_without_slot(number_of(disk_of_request(rq)), cmd_flags, rq->__data_len);
+		count_without_slot(number_of(disk_of_request(rq)), cmd_flags, 1, rq->__data_len);
 		return h;
 	}
 	begin(h.slot, start, cmd_flags);
@@ -392,7 +384,7 @@ int rq_merge(u64 *ctx)
 	if (h.slot)
 		end(h);
 	else if (was_homeless(key, 1))
-		give_up_without_slot(number_of(disk_of_request(rq)), rq->cmd_flags);
+		count_without_slot(number_of(disk_of_request(rq)), rq->cmd_flags, -1, 0);
 	return 0;
 }
 
@@ -543,7 +535,7 @@ int bio_queue(u64 *ctx)
 	h = take_slot(key_of(bio), now);
 	s = h.slot;
 	if (unlikely(!s))
-		return begin_without_slot(dev, cmd_flags, bio->bi_iter.bi_size);
+		return count_without_slot(dev, cmd_flags, 1, bio->bi_iter.bi_size);
 	begin(s, now, cmd_flags);
 	s->bits = BIT_BIO;
 	s->issue_ns = now;

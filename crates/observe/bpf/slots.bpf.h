@@ -222,7 +222,7 @@ static __always_inline struct held find_in_flight(u64 key)
 static __always_inline struct held find_taken(u64 key)
 {
 #ifndef WITHOUT_FETCH
-	u32 home = home_of(key), at = home;
+	u32 home = home_of(key), at;
 	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &home);
 	struct held h = { .at = home, .home = home };
 
@@ -230,9 +230,7 @@ static __always_inline struct held find_taken(u64 key)
 		return h;
 	if (unlikely(!is_of(n->owner, key))) {
 		at = find_astray(home, key);
-		if (!at)
-			return h;
-		return look_in(at - 1, home, key);
+		return at ? look_in(at - 1, home, key) : h;
 	}
 	h.slot = bpf_map_lookup_elem(&slots, &home);
 	return h;

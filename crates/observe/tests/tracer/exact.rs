@@ -79,6 +79,7 @@ fn check(disk: &LoopDisk, what: &str, options: TracerOptions, work: impl Fn() + 
         if traced.kernel.iter().any(|c| c.merges > 0) {
             return;
         }
+        traced.assert_not_longer_than_the_kernels(what);
         // What the scheduler does around an I/O is in the kernel's time of it and not in ours: another try may be calmer.
         match traced.shorter_than_the_kernels(what) {
             Some(why) if tries_left == 0 => panic!("{why}"),

@@ -9,7 +9,7 @@ use std::{
 use iolens_core::model::LossReason;
 use iolens_observe::trace::{Tracer, TracerOptions};
 
-use crate::lab::{LoopDisk, dev_of, fio, kernel_counts, now_ns, ready, settle, trace, trace_fairly};
+use crate::lab::{LoopDisk, dev_of, fio, kernel_counts, now_ns, ready, settle, trace};
 
 const BUSY: &[&str] = &[
     "--rw=randrw",
@@ -152,7 +152,7 @@ fn slot_clashes_are_counted_without_atomic_operations() {
 fn few_slots(options: TracerOptions) {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disks: Vec<LoopDisk> = (0..2).map(|_| LoopDisk::in_memory(64)).collect();
-    let traced = trace_fairly(&disks[0].name, &options, || {
+    let traced = trace(&disks[0].name, options, false, || {
         thread::scope(|scope| {
             for disk in &disks {
                 scope.spawn(|| {

@@ -309,19 +309,26 @@ impl Traced {
         assert_eq!(self.late, 0, "{what}: late events");
     }
 
-    /// Fails if our sums of latencies are longer than the kernel's ticks, and says where they are shorter than what lies
-    /// outside of ours explains: the kernel's start is the time cached when the submitter's plug began (da4c8c3d0975, 6.9),
-    /// and its end is read after the bios were completed, which is after whoever waited for them was woken, and has perhaps
-    /// taken the CPU; what was not recorded is missing from ours.
-    pub fn shorter_than_the_kernels(&self, what: &str) -> Option<String> {
-        let wake_up_ms = wake_up_ms();
-        self.recorded().iter().zip(&self.kernel).find_map(|(ours, kernel)| {
-            let hidden = (kernel.ios - ours.ios) as f64 * kernel.ticks_ms as f64 / kernel.ios.max(1) as f64;
+    /// Fails if our sums of latencies are longer than the kernel's ticks, which begin earlier and end later.
+    pub fn assert_not_longer_than_the_kernels(&self, what: &str) {
+        for (ours, kernel) in self.recorded().iter().zip(&self.kernel) {
             let more = (kernel.ticks_ms - ours.ticks_ms) as f64;
             assert!(
                 more >= -2.0 - kernel.ticks_ms as f64 * 0.001,
                 "{what}: longer than the kernel's {kernel:?}: {ours:?}"
             );
+        }
+    }
+
+    /// Says where our sums of latencies are shorter than the kernel's ticks by more than what lies outside of ours explains:
+    /// the kernel's start is the time cached when the submitter's plug began (da4c8c3d0975, 6.9), and its end is read after
+    /// the bios were completed, which is after whoever waited for them was woken, and has perhaps taken the CPU; what was
+    /// not recorded is missing from ours.
+    pub fn shorter_than_the_kernels(&self, what: &str) -> Option<String> {
+        let wake_up_ms = wake_up_ms();
+        self.recorded().iter().zip(&self.kernel).find_map(|(ours, kernel)| {
+            let hidden = (kernel.ios - ours.ios) as f64 * kernel.ticks_ms as f64 / kernel.ios.max(1) as f64;
+            let more = (kernel.ticks_ms - ours.ticks_ms) as f64;
             // A discard's plug begins before its bios are made (blkdev_issue_discard), which takes microseconds.
             let before_ms = if std::ptr::eq(kernel, &self.kernel[Class::Discard as usize]) { 0.010 } else { 0.003 };
             // The bios of a large I/O have their pages pinned one after the other inside one plug.
