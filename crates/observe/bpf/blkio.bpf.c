@@ -188,7 +188,20 @@ static __always_inline void describe(struct held h, struct request *rq)
 	s->sector = rq->__sector;
 	s->bytes = rq->__data_len;
 	s->merges = merges_of(rq);
+	s->is_accounted = is_accounted(rq);
 	note(h);
+}
+
+/*
+ * The start that was left to the kernel to read. Should it have ceased to account this queue's requests since, all that is
+ * known is that the I/O began before `now`.
+ */
+static __always_inline void take_start(struct slot *s, struct request *rq, u64 now)
+{
+	u64 start = is_accounted(rq) ? rq->start_time_ns : 0;
+
+	s->bits |= start ? BIT_START : 0;
+	s->start_ns = start && start < now ? start : now;
 }
 
 /*
@@ -295,17 +308,19 @@ int io_start(u64 *ctx)
 {
 	struct request *rq = (void *)ctx[0];
 	u32 cmd_flags = rq->cmd_flags;
+	u64 now = 0;
 	struct held h;
-	u64 now;
 
 	if ((cmd_flags & REQ_OP_MASK) >= REQ_OP_DRV_FIRST)
 		return 0;
 	if (filtered && unwanted(number_of(disk_of_request(rq))))
 		return 0;
-	now = bpf_ktime_get_ns();
-	h = take_slot(key_of(rq), now);
+	h = take_slot(key_of(rq), 0);
 	if (unlikely(!h.slot))
 		return count_without_slot(number_of(disk_of_request(rq)), cmd_flags, 1, rq->__data_len);
+	/* Reading the clock is the dearest step of all: what the kernel is about to read is taken over at issue. */
+	if (!h.was_accounted || !rq->__data_len || !start_is_read_next())
+		now = bpf_ktime_get_ns();
 	begin(h.slot, now, cmd_flags);
 	if (unlikely(!rq->__data_len)) { /* an empty flush: nothing will be merged with it, and it will not be issued */
 		h.slot->dev = number_of(disk_of_request(rq));
@@ -360,6 +375,8 @@ int rq_issue(u64 *ctx)
 		if (!h.slot)
 			return 0; /* of another disk, mostly: costs as little as may be */
 		now = bpf_ktime_get_ns();
+		if (!h.slot->start_ns)
+			take_start(h.slot, rq, now);
 	} else {
 		h = find_in_flight(key);
 		now = bpf_ktime_get_ns();
@@ -505,6 +522,8 @@ int rq_complete(u64 *ctx)
 	if (unlikely(!s->issue_ns)) {
 		u32 sum = s->bytes + bytes;
 
+		if (!s->start_ns)
+			take_start(s, rq, bpf_ktime_get_ns());
 		if (!s->bytes)
 			describe(h, rq);
 		s->bytes = sum;

@@ -39,6 +39,7 @@ static long (*bpf_get_current_comm)(void *buf, u32 size) = (void *)16;
 static void *(*bpf_get_current_task)(void) = (void *)35;
 static u64 (*bpf_get_current_cgroup_id)(void) = (void *)80;
 static long (*bpf_probe_read_kernel)(void *dst, u32 size, const void *from) = (void *)113;
+static void *(*bpf_get_current_task_btf)(void) = (void *)158; /* 5.11 */
 static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static void *(*bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
@@ -59,12 +60,16 @@ struct blkcg_gq {
 	struct blkcg *blkcg;
 } CO_RE;
 
+struct blk_plug {
+	u64 cur_ktime;
+} CO_RE;
 struct task_struct {
 	s32 pid;
 	s32 tgid;
 	u32 flags;
 	struct files_struct *files;
 	unsigned long nvcsw;
+	struct blk_plug *plug;
 } CO_RE;
 
 struct super_block {
@@ -194,6 +199,22 @@ static __always_inline int is_accounted(struct request *rq)
 	if (enum_value_exists(enum rqf_flags___x, __RQF_IO_STAT))
 		bit = enum_value(enum rqf_flags___x, __RQF_IO_STAT);
 	return rq->rq_flags >> bit & 1;
+}
+
+/*
+ * The start of the request being made in this context will be, if the kernel accounts it, a reading of the clock that is
+ * still to come. Since da4c8c3d0975 ("block: cache current nsec time in struct blk_plug", 6.9) the first reading in a plug
+ * serves all of it: it is still to come while the plug has none. Before that the reading was some steps ago, and before
+ * 5.11 nobody could ask.
+ */
+static __always_inline int start_is_read_next(void)
+{
+	struct task_struct *task;
+
+	if (!field_exists(((struct blk_plug *)0)->cur_ktime))
+		return 0;
+	task = bpf_get_current_task_btf();
+	return !task->plug->cur_ktime; /* 0 without a plug, too */
 }
 
 /*

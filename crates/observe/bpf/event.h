@@ -92,7 +92,7 @@ _Static_assert(sizeof(struct loss_value) == 48, "loss_value: change src/trace/ev
  */
 struct slot {
 	u64 owner; /* its key and, in the last 16 bits, which of the I/Os that had this slot it is: 1, 2, ... */
-	u64 start_ns;
+	u64 start_ns; /* 0: not known before it is issued, if at all */
 	u64 issue_ns; /* 0: not issued */
 	u64 sector;
 	u32 dev;   /* set when the I/O is issued, of a bio when it is queued */
@@ -100,7 +100,8 @@ struct slot {
 	u32 cmd_flags;
 	u16 merges;
 	u8 bits;
-	u8 unused[17];
+	u8 is_accounted; /* by the kernel; set when the I/O is issued */
+	u8 unused[16];
 	/* A cache line that only attribution touches. */
 	u64 cgroup;
 	u64 ino;
@@ -118,7 +119,7 @@ struct noted {
 	u32 bytes;
 	u32 cmd_flags;
 	u16 merges;
-	u16 unused;
+	u16 is_accounted;
 };
 _Static_assert(sizeof(struct noted) == 24, "noted: change src/trace/slots.rs too");
 

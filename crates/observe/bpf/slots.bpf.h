@@ -43,6 +43,7 @@ struct held {
 	u32 home;
 	u16 id;
 	u16 missed; /* so many that had its slot just before it were not seen to end */
+	u8 was_accounted; /* when the slot was taken: the last I/O of the same request was */
 };
 
 /*
@@ -185,6 +186,8 @@ static __always_inline struct held take_slot(u64 key, u64 now)
 		n = bpf_map_lookup_elem(&slot_notes, &at);
 		if (!n)
 			return h;
+	} else {
+		h.was_accounted = n->last.is_accounted;
 	}
 	s = bpf_map_lookup_elem(&slots, &at);
 	if (!s)
@@ -262,10 +265,13 @@ static __always_inline void note(struct held h)
 
 	if (!n || !h.slot)
 		return;
+	if (h.slot->start_ns)
+		n->last.start_ns = h.slot->start_ns;
 	n->last.dev = h.slot->dev;
 	n->last.bytes = h.slot->bytes;
 	n->last.cmd_flags = h.slot->cmd_flags;
 	n->last.merges = h.slot->merges;
+	n->last.is_accounted = h.slot->is_accounted;
 }
 
 /* An I/O without a slot is over: was it one of those that found none? */

@@ -30,7 +30,7 @@ struct Noted {
     bytes: u32,
     cmd_flags: u32,
     merges: u16,
-    unused: u16,
+    is_accounted: u16,
 }
 const _: () = assert!(size_of::<Noted>() == 24);
 

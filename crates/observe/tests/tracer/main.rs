@@ -10,4 +10,5 @@ mod lab;
 mod names;
 mod programs;
 mod same;
+mod starts;
 mod who;

@@ -1,0 +1,58 @@
+//! Starts: left to the kernel to read where it reads one for each request, our own elsewhere.
+
+use std::{collections::HashSet, thread, time::Duration};
+
+use iolens_core::model::Io;
+use iolens_observe::trace::TracerOptions;
+
+use crate::lab::{LoopDisk, fio, ready, trace};
+
+const DEEP: [&str; 6] = ["--rw=randread", "--bs=4k", "--direct=1", "--size=192m", "--time_based", "--randrepeat=0"];
+
+fn started(io: &Io) -> Option<i64> {
+    io.queue_ns.map(|queue| io.done_ns - io.device_ns - queue)
+}
+
+/// When the kernel stops accounting a disk's requests it no longer dates them either: what is left over from an earlier
+/// I/O must not be taken for a start.
+#[test]
+fn a_disk_whose_accounting_is_switched_off_and_on() {
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let disk = LoopDisk::in_memory(256);
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for on in ["0", "1", "0", "1"] {
+                    thread::sleep(Duration::from_millis(250));
+                    disk.set_queue("iostats", on);
+                }
+            });
+            let load = ["--ioengine=libaio", "--iodepth=32", "--runtime=1300ms"];
+            fio(&disk.path(), &[&DEEP[..], &load].concat());
+        });
+    });
+    let (ios, counted) = (traced.ios.len(), traced.kernel[0].ios as usize);
+    assert!(counted < ios * 3 / 4, "{counted} of {ios} were accounted: it never was off");
+    // Time in the queues is microseconds here; that of the disk is what no I/O of this load can exceed together.
+    let longest = traced.ios.iter().filter_map(|io| io.queue_ns).max().unwrap();
+    assert!(longest < 100_000_000, "{longest} ns in the queue: a start left over from another I/O");
+    let unknown = traced.ios.iter().filter(|io| io.queue_ns.is_none()).count();
+    // Each request of the disk's queue (256), or of the scheduler's, may be the first after the switch, twice.
+    assert!(unknown <= 2 * 512, "{unknown} of {ios} without a start");
+}
+
+/// All requests of a plug bear the kernel's one cached time (da4c8c3d0975, 6.9); ours are told apart.
+#[test]
+fn requests_of_one_plug_have_starts_of_their_own() {
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let disk = LoopDisk::in_memory(256);
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        let batches = ["--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32"];
+        let load = ["--ioengine=libaio", "--iodepth=64", "--runtime=600ms"];
+        fio(&disk.path(), &[&DEEP[..], &load, &batches].concat());
+    });
+    let starts: Vec<i64> = traced.ios.iter().filter_map(started).collect();
+    let apart: HashSet<i64> = starts.iter().copied().collect();
+    assert!(starts.len() > 1000, "only {} I/Os", starts.len());
+    assert!(apart.len() * 100 > starts.len() * 99, "{} starts of {} I/Os", apart.len(), starts.len());
+}
