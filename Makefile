@@ -6,29 +6,42 @@ CARGO ?= cargo
 PYTHON_ENV := target/venv
 LOG := target/test.log
 
-.PHONY: help demo build test lint doc bench bpf bpf-check web clean
+.PHONY: help demo build test calibrate lint doc schema bench bpf bpf-check kernels web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: build ## record a small breathing load on this disk and explain it
+demo: build ## record a small bursty load on this disk and explain it
 	./target/release/iolens demo
 
-build: web ## the program: target/release/iolens
+build: web ## the program, target/release/iolens; its debug information beside it (iolens.debug)
 	$(CARGO) build --release --locked -p iolens
+	@ci/split-debug.sh target/release/iolens
 
 web: ## the report's page: web/dist
 	@ci/setup.sh web
 	@if command -v npm >/dev/null; then ci/web.sh; else \
 	  echo "npm is missing: the program is built without the HTML report (install Node.js and npm for it)"; fi
 
-test: web ## all tests; those that need what the machine lacks skip aloud
+# Tests that need no root, no device and no Python: what runs after every edit.
+FAST_TESTS := --lib --test rooms --test iostat --test abi --test fixtures --test analysis_golden --test analysis_oracles --test analysis_queues --test analysis_kinds --test calibrate
+
+test: web ## all tests; what the machine lacks is skipped with a message. FAST=1: the unprivileged ones only
+ifdef FAST
+	$(CARGO) test --workspace --locked $(FAST_TESTS)
+else
 	@ci/setup.sh test
 	@ci/venv.sh $(PYTHON_ENV)
 	@mkdir -p target
 	@set -o pipefail; { \
 	  $(CARGO) test --workspace --locked --no-fail-fast -- --show-output --test-threads=2 && \
 	  ci/web-test.sh; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
+endif
+
+calibrate: ## how often findings are wrong and right, over simulated recordings; writes the tables of docs/findings.md (minutes)
+	IOLENS_FULL=1 IOLENS_DOCS=$(CURDIR)/docs/findings.md \
+	IOLENS_ORIGIN="Commit $$(git describe --always --dirty --exclude='*'), $$(date -u +%Y-%m-%d)." \
+	  $(CARGO) test --release --locked -p iolens-core --test calibrate -- --nocapture --test-threads=1
 
 lint: ## formatting and clippy, warnings are errors
 	$(CARGO) fmt --all --check
@@ -37,17 +50,26 @@ lint: ## formatting and clippy, warnings are errors
 doc: ## the API documentation, broken links are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
+schema: web ## the JSON schemas of what the program prints (docs/schema/), and the page's types made from them
+	IOLENS_WRITE_SCHEMA=1 $(CARGO) test --workspace --locked --lib -- present::schema
+	cd web && npm run --silent types
+
 bench: build ## speed side by side with the peers; see docs/measurements.md
 	@ci/setup.sh bench
 	bench/run.sh
 
-bpf: ## rebuild the kernel half's objects (checked in) with the pinned clang
+bpf: ## rebuild the BPF objects (checked in) with the pinned clang
 	@ci/setup.sh bpf
 	crates/observe/bpf/build.sh
 
 bpf-check: ## do the checked-in objects match their sources?
 	@ci/setup.sh bpf
 	crates/observe/bpf/build.sh --check
+
+kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md. KERNEL=6.1 for one
+	@ci/setup.sh kernels
+	@ci/venv.sh $(PYTHON_ENV)
+	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --docs docs/kernels.md $(KERNEL)
 
 clean: ## remove what was built
 	$(CARGO) clean

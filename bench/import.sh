@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
-cargo run --release --locked -q -p iolens-observe --example import_speed -- fixtures/import "$dir/disk.blktrace.0"
+cargo run --release --locked -q -p iolens-import --example import_speed -- fixtures/import "$dir/disk.blktrace.0"
 if command -v blkparse > /dev/null; then
   TIMEFORMAT='%U %S'
   times=$( { time blkparse -q -D "$dir" -i disk -o /dev/null > /dev/null 2>&1; } 2>&1 )

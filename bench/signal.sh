@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The signal and the brake: a cached reading, a refresh, what `throttle` itself takes, and what it is worth.
+# The signal and the throttle: a cached reading, a refresh, what `throttle` itself takes, and what it is worth.
 #   bench/signal.sh [PATH]     the disks under PATH [.]
 # The exit code is 1 if a condition does not hold.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 path=${1:-.}
 failed=0
-cargo build --quiet --release --locked -p iolens --bins --example signal_cost
+cargo build --quiet --release --locked -p iolens -p iolens-control --bins --example signal_cost
 target/release/examples/signal_cost "$path" || failed=1
 
 busy=""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the brake is worth: a foreground reader alone, beside a plain cp, beside one that is braked, and beside one that is
+"""What the throttle is worth: a foreground reader alone, beside a plain cp, beside one that is throttled, and beside one that is
 held at fixed shares, on one disk whose service time is programmed (bench/fuse_disk.py under a loop device, ext4 on it).
 
 The disk has four channels, as a flash disk or an array has several: a reader waits only where the background fills them
@@ -188,7 +188,7 @@ def mean(values):
     return sum(values) / len(values) if values else float("nan")
 
 
-class Braked(Copy):
+class Throttled(Copy):
     """The same under `iolens throttle`, with what it logged while the reader ran."""
 
     def __init__(self, disk, a, seconds, *options, to_the_end=True):
@@ -227,7 +227,7 @@ def best_static(disk, a, solo):
     best = None
     for fixed in FIXED_PERCENT:
         # Marks this low are always exceeded: the floor is all that there is.
-        r = Braked(disk, a, 20, "--low", "0", "--high", "10", "--max", "11", "--floor", str(fixed), to_the_end=False)
+        r = Throttled(disk, a, 20, "--low", "0", "--high", "10", "--max", "11", "--floor", str(fixed), to_the_end=False)
         fits = r.p99 <= P99_TIMES * solo and r.busy <= TARGET + SETTLED_PP
         print(f"  fixed share {fixed:2} %: {r.mib_per_s:6.1f} MiB/s, busy {r.busy:.0f} %, p99 {r.p99 / solo:.2f} times"
               f"{'' if fits else ' (too much)'}", flush=True)
@@ -253,22 +253,22 @@ def main():
         fill(f"{disk.mount}/fg", 64), fill(f"{disk.mount}/source", a.mib)
         solo, average = p99_ms(reader(disk, min(a.seconds, 30)))
         print(f"reader alone: p99 {solo:.2f} ms, mean {average:.2f} ms", flush=True)
-        # As long as the braked one's: what a cp has written reaches the disk half a minute later, all at once.
+        # As long as the throttled one's: what a cp has written reaches the disk half a minute later, all at once.
         plain = Copy(disk, [], a.seconds)
         print(f"beside a plain cp of {a.mib} MiB: p99 {plain.p99:.2f} ms ({plain.p99 / solo:.2f} times), mean {plain.mean:.2f} ms; cp {plain.took:.1f} s")
         verdict(f"unbraked, p99 is beyond {P99_TIMES} times", f"{plain.p99 / solo:.2f}", plain.p99 > P99_TIMES * solo)
-        braked = Braked(disk, a, a.seconds)
-        print(f"beside a braked cp: p99 {braked.p99:.2f} ms, mean {braked.mean:.2f} ms; cp {braked.took:.1f} s, {braked.mib_per_s:.1f} MiB/s beside the reader")
-        print(braked.trace(), flush=True)
-        verdict(f"p99 within {P99_TIMES} times its solo run", f"{braked.p99 / solo:.2f}", braked.p99 <= P99_TIMES * solo)
+        throttled = Throttled(disk, a, a.seconds)
+        print(f"beside a throttled cp: p99 {throttled.p99:.2f} ms, mean {throttled.mean:.2f} ms; cp {throttled.took:.1f} s, {throttled.mib_per_s:.1f} MiB/s beside the reader")
+        print(throttled.trace(), flush=True)
+        verdict(f"p99 within {P99_TIMES} times its solo run", f"{throttled.p99 / solo:.2f}", throttled.p99 <= P99_TIMES * solo)
         verdict(f"busy within {SETTLED_PP} points of {TARGET} after {SETTLE_SAMPLES} samples",
-                f"mean {braked.busy:.1f} %, furthest mean of ten {braked.furthest:.1f} %", abs(braked.furthest - TARGET) <= SETTLED_PP)
-        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{braked.changes} in the worst, of {len(braked.settled)} samples",
-                braked.changes <= TRANSITIONS_PER_MIN)
-        verdict("the copy is whole", braked.whole, braked.whole)
+                f"mean {throttled.busy:.1f} %, furthest mean of ten {throttled.furthest:.1f} %", abs(throttled.furthest - TARGET) <= SETTLED_PP)
+        verdict(f"at most {TRANSITIONS_PER_MIN} changes of mode a minute", f"{throttled.changes} in the worst, of {len(throttled.settled)} samples",
+                throttled.changes <= TRANSITIONS_PER_MIN)
+        verdict("the copy is whole", throttled.whole, throttled.whole)
         if not a.no_sweep:
             best = best_static(disk, a, solo)
-            share = braked.mib_per_s / best if best else float("nan")
+            share = throttled.mib_per_s / best if best else float("nan")
             verdict(f"cp has {SHARE_OF_STATIC:.0%} of the best fixed share's rate", f"{share:.2f} of {best} MiB/s" if best else "no fixed share keeps the conditions",
                     best is None or share >= SHARE_OF_STATIC)
     print(f"load of this machine after: {os.getloadavg()[0]:.2f}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip aloud.
-#   ci/setup.sh test | bench | bpf | web
+#   ci/setup.sh test | bench | bpf | kernels | web
 set -euo pipefail
 
 declare -A need=(
@@ -9,6 +9,8 @@ declare -A need=(
   [bpf]="clang-14:clang-14 llvm-14:llvm-objcopy-14"
   [test]="fio:fio blktrace:blkparse sysstat:iostat clang-14:clang-14 e2fsprogs:mkfs.ext4 xfsprogs:mkfs.xfs btrfs-progs:mkfs.btrfs
           util-linux:losetup kmod:modprobe python3-venv:/usr/share/doc/python3-venv chromium:chromium poppler-utils:pdftoppm"
+  [kernels]="qemu-system-x86:qemu-system-x86_64 cpio:cpio busybox-static:/bin/busybox gcc:cc kmod:depmod dmsetup:dmsetup mdadm:mdadm lvm2:lvm e2fsprogs:mkfs.ext4
+             binutils:strip python3-venv:/usr/share/doc/python3-venv"
   [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"
 )
 

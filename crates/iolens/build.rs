@@ -29,7 +29,13 @@ fn lay_out(here: &Path) {
     let is = |name: &str, value: &str| env::var(name).is_ok_and(|v| v == value);
     if is("PROFILE", "release") && is("CARGO_CFG_TARGET_OS", "linux") {
         println!("cargo::rustc-link-arg-bins=-Wl,-T,{}", script.display());
-        if is("CARGO_CFG_TARGET_ENV", "gnu") && env::var("HOST") == env::var("TARGET") && compiler_has("libgcc_eh.a") {
+        let is_static = env::var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|f| f.split(',').any(|f| f == "crt-static"));
+        // A static program is linked with start files for any address, and crashes at one that is fixed.
+        if is("CARGO_CFG_TARGET_ENV", "gnu")
+            && !is_static
+            && env::var("HOST") == env::var("TARGET")
+            && compiler_has("libgcc_eh.a")
+        {
             // The unwinder within the program: its shared library asks the processor for its features when it is loaded,
             // which on a virtual machine takes a tenth of the time that a whole `iostat` takes.
             println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");

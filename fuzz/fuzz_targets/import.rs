@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use iolens_core::model::Observation;
-use iolens_observe::import::{ImportOptions, Kind, parse_bytes, parse_fio, recognise};
+use iolens_import::{ImportOptions, Kind, parse_bytes, parse_fio, recognise};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -37,12 +37,15 @@ export function s<K extends keyof SVGElementTagNameMap>(
 }
 
 // Control characters, and what turns the direction of the text after it: names of files and processes may hold them.
-const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+
+// Attributes that a browser shows or speaks; the others hold values that are compared.
+const SPOKEN = new Set(["title", "aria-label", "alt"]);
 
 /** `text` with characters that cannot be seen written out, as the terminal shows them: `\x1b`, `\u{202e}`. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, (c) => {
-    const code = c.charCodeAt(0);
+    const code = c.codePointAt(0) ?? 0;
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u{${code.toString(16)}}`;
   });
 }
@@ -53,7 +56,7 @@ function apply(e: Element, props: Props): void {
     if (name === "text") e.textContent = visible(String(value));
     else if (name.startsWith("on") && typeof value === "function") {
       e.addEventListener(name.slice(2), value as EventListener);
-    } else e.setAttribute(name, value === true ? "" : String(value));
+    } else e.setAttribute(name, value === true ? "" : SPOKEN.has(name) ? visible(String(value)) : String(value));
   }
 }
 

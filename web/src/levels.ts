@@ -1,6 +1,13 @@
 import { fromLogCode, unpackColumn, unpackList } from "./codec";
-import type { ColumnName, Heat, Level, Scope } from "./data";
+import type { HeatBlock, LevelBlock, ScopeBlock } from "./generated/page";
 import type { Range } from "./zoom";
+
+/** The columns that a level may have. */
+export type ColumnName =
+  | "r_ios" | "r_sec" | "r_mean" | "r_p50" | "r_p90" | "r_p99" | "r_max"
+  | "w_ios" | "w_sec" | "w_mean" | "w_p50" | "w_p90" | "w_p99" | "w_max"
+  | "d_ios" | "d_sec" | "f_ios" | "f_max"
+  | "busy" | "busy_r" | "busy_w" | "q_mean" | "q_max";
 
 const LOG_COLUMNS = new Set<ColumnName>([
   "r_mean", "r_p50", "r_p90", "r_p99", "r_max", "w_mean", "w_p50", "w_p90", "w_p99", "w_max", "f_max", "q_mean",
@@ -12,10 +19,10 @@ export class Slots {
   readonly step: number;
   readonly n: number;
   readonly to: number;
-  readonly #level: Level;
+  readonly #level: LevelBlock;
   readonly #columns = new Map<ColumnName, Float64Array | null>();
 
-  constructor(level: Level) {
+  constructor(level: LevelBlock) {
     this.#level = level;
     this.from = level.from_ns / 1e9;
     this.step = level.step_ns / 1e9;
@@ -23,8 +30,8 @@ export class Slots {
     this.to = level.to_ns / 1e9;
   }
 
-  get heat(): Heat | undefined {
-    return this.#level.heat;
+  get heat(): HeatBlock | undefined {
+    return this.#level.heat ?? undefined;
   }
 
   /** A column in its own unit (counts, sectors, ns, thousandths), absent as NaN; `null` if the report lacks it. */
@@ -59,7 +66,7 @@ export class Slots {
 }
 
 /** The levels of a scope, the coarsest (whole recording) first. */
-export function openLevels(scope: Scope): Slots[] {
+export function openLevels(scope: ScopeBlock): Slots[] {
   return scope.levels.map((l) => new Slots(l)).sort((a, b) => b.step - a.step || b.n - a.n);
 }
 
@@ -297,17 +304,4 @@ export function openBuckets(packed: string | undefined, values: number): number[
     out.push([bucket, ...list.slice(i + 1, i + 1 + values)]);
   }
   return out;
-}
-
-/** Nearest-rank quantile of a log histogram with `perOctave` buckets per octave of ns: the middle of its bucket, µs. */
-export function bucketQuantile(buckets: number[][], q: number, perOctave: number): number | null {
-  const n = buckets.reduce((s, b) => s + (b[1] ?? 0), 0);
-  if (n === 0) return null;
-  const rank = Math.max(1, Math.ceil(q * n));
-  let seen = 0;
-  for (const [bucket, c] of buckets) {
-    seen += c ?? 0;
-    if (seen >= rank) return 2 ** (((bucket ?? 0) + 0.5) / perOctave) / 1e3;
-  }
-  return null;
 }

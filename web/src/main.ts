@@ -5,7 +5,7 @@ import { AXIS_LEFT, AXIS_RIGHT } from "./charts/base";
 import { HeatChart } from "./charts/heat";
 import { PANELS } from "./charts/panels";
 import { TimeChart } from "./charts/time";
-import type { ReportData } from "./data";
+import type { PageData } from "./generated/page";
 import { h, onFrame } from "./dom";
 import { filesPart } from "./files/part";
 import { follow } from "./link";
@@ -19,15 +19,15 @@ import { Store } from "./store";
 import { onTheme, watch } from "./theme";
 import { tooltip } from "./tooltip";
 
-function load(): ReportData {
+function load(): PageData {
   const text = document.getElementById("iolens-data")?.textContent;
   if (!text) throw new Error("the page holds no data");
-  const data = JSON.parse(text) as ReportData;
+  const data = JSON.parse(text) as PageData;
   if (data.format !== 1) throw new Error(`the data has format ${String(data.format)}, this page reads format 1`);
   return data;
 }
 
-function build(data: ReportData): void {
+function build(data: PageData): void {
   watch();
   const store = new Store(data);
   const toolbar = new Toolbar(store);
@@ -43,7 +43,7 @@ function build(data: ReportData): void {
   const whole = h("section", { id: "distributions" }, h("h2", { text: "Over the whole recording" }), distributions.root);
   const definitions = glossary();
   addEventListener("beforeprint", () => (definitions.open = true));
-  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, filesPart(data.files, store), quality(data), definitions);
+  const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, filesPart(data.files ?? undefined, store), quality(data), definitions);
   const footer = h("footer", { text: `Made by ${data.writer}. This file is complete: it loads nothing and sends nothing.` });
   document.body.replaceChildren(header(data), main, footer, tooltip());
 

@@ -1,4 +1,4 @@
-import type { Finding, ReportData, Scope } from "./data";
+import type { FindingBlock, PageData, ScopeBlock } from "./generated/page";
 import { openLevels, pick, type Slots } from "./levels";
 import { clamp, type Range } from "./zoom";
 
@@ -14,18 +14,18 @@ export class Store {
   /** Width of the plots in CSS pixels: how many slots can be told apart. */
   plotWidth = 1000;
   /** The finding last chosen; its window is marked in the charts. */
-  finding: Finding | null = null;
+  finding: FindingBlock | null = null;
   readonly #levels = new Map<number, Slots[]>();
   readonly #listeners: (() => void)[] = [];
   readonly #past: Range[] = [];
 
-  constructor(readonly data: ReportData) {
+  constructor(readonly data: PageData) {
     const { from_s: from = 0, to_s: to = from + data.recording.duration_s } = data.recording;
     this.bounds = { from, to: Math.max(to, from + 1e-3) };
     this.range = this.bounds;
   }
 
-  get scope(): Scope | undefined {
+  get scope(): ScopeBlock | undefined {
     return this.data.scopes[this.scopeIndex];
   }
 
@@ -109,7 +109,7 @@ export class Store {
   }
 
   /** The scope that shows a finding's device best. */
-  chooseFinding(finding: Finding, range: Range): void {
+  chooseFinding(finding: FindingBlock, range: Range): void {
     this.finding = finding;
     const device = finding.device;
     const link = finding.evidence["link_devices"];

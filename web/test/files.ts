@@ -1,5 +1,5 @@
 // Made-up file-level requests: a server that reads in 8 KiB steps, slower at noon, and a database that syncs.
-import type { ClassReport, ClassTable, FilesData, Part, SlowRequest } from "../src/files/data";
+import type { ClassReport, ClassTable, FilesBlock, Part, SlowRequest } from "../src/generated/page";
 
 const HOSTILE_PATH = `/srv/</script><img src=x onerror="document.title='owned'">`;
 
@@ -8,7 +8,7 @@ const part = (median_us: number): Part => ({ n: 5000, low_n: false, median_us, p
 function table(io: number): ClassTable {
   return {
     requests: 60_000, per_s: 1000, total_median_us: 58 + io, total_p95_us: 400, first_median_us: 58 + io,
-    classical: { block_bytes: 8192, one_block_n: 40_000, two_blocks_n: 9000, io_us: io, overhead_us: 58, io2_us: io },
+    classical: { block_bytes: 8192, one_block_n: 40_000, one_block_us: 58 + io, two_blocks_n: 9000, two_blocks_us: 58 + 2 * io, io_us: io, overhead_us: 58, io2_us: io },
     verdict: { valid: true, why: "second I/Os took what was derived" },
     direct: {
       open: part(12), first_io: part(io + 46), second_io: part(io), later_ios: part(io), close: part(1), gaps: part(3), device: part(io),
@@ -41,12 +41,12 @@ function slow(i: number): SlowRequest {
 }
 
 /** What a report holds of a recording of `seconds` with file-level requests. */
-export function filesData(seconds: number): FilesData {
+export function filesData(seconds: number): FilesBlock {
   const groups = 60;
   const wave = (base: number, by: number) => Array.from({ length: groups }, (_, i) => base + by * Math.sin((Math.PI * i) / groups));
   const under = (set: string, p: number) => ({ set, p50: wave(0, 1).map(Math.round), p75: wave(1, 2).map(Math.round), busy_percent: wave(p, 20), slot_percent: wave(p + 15, 20), whole_busy_percent: p + 12, whole_slot_percent: p + 27 });
   const series = (name: string, rate: number) => ({ class: name, n: wave(rate, rate).map(Math.round), per_s: wave(rate, rate), median_us: wave(70, 30).map((v, i) => (i === 5 ? null : v)), atomic_percent: wave(80, 8) });
-  const group = (key: string) => ({ key, requests: 100, syncs: 2, ios: 250, bytes_in: 1e6, bytes_out: 2e5, call_s: 1.25, device_s: 0.75, cache_hit_percent: 12.5, total_median_us: 70 });
+  const group = (key: string) => ({ key, requests: 100, syncs: 2, ios: 250, bytes_in: 1e6, bytes_out: 2e5, device_bytes: 0, waited_ios: 0, sync: null, call_s: 1.25, device_s: 0.75, cache_hit_percent: 12.5, total_median_us: 70 });
   const sync = (key: string) => ({ key, n: 500, low_n: false, failed: 0, mean_us: 900, p50_us: 700, p95_us: 2000, p99_us: 4000, max_us: 9000 });
   return {
     requests: 120_000, syncs: 500, lost_requests: 3, unknown_start: 12, one_in: 1, flags: { mmap: 4 },
@@ -57,6 +57,7 @@ export function filesData(seconds: number): FilesData {
     slowest: [0, 1, 2].map(slow),
     slowest_syncs: [{ ...slow(3), class: "sync", first_ios: [], slowest_io: null, ios: 0, bytes: 0, open_us: null, close_us: null, gaps_us: null, total_us: 9000, call_us: 9000, end_us: 9000 }],
     syncs_by_process: [sync("db (9)")], syncs_by_path: [sync("/srv/db-wal")],
+    calls: [{ key: HOSTILE_PATH, read: { n: 900, timed: 12, low_n: false, mean_us: 55, p50_us: 31.5, p99_us: 3160, max_us: 4100, quantile_error_percent: 3.2 }, write: { n: 60, timed: 5, low_n: false, mean_us: 12, p50_us: null, p99_us: null, max_us: 80, quantile_error_percent: null }, sync: { n: 500, timed: 500, low_n: false, mean_us: 900, p50_us: 700, p99_us: 4000, max_us: 9000, quantile_error_percent: 0 } }],
     while_syncing: [{ device: "nvme0n1", seconds: 0.45, writes: 1000, written_bytes: 5e6, flushes: 500, reads: 20 }],
     unattributed_percent: 17,
   };

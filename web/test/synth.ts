@@ -3,7 +3,7 @@
  * sequential writes every five seconds during which the reads wait.
  */
 import { packColumn, packList, toLogCode } from "../src/codec";
-import type { Actor, Capacity, ClassStats, Depth, Distributions, Finding, Heat, Level, ReportData, Scope, SlotGroup } from "../src/data";
+import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, PageData, PeriodicityVerdict, ScopeBlock, SlotGroupBlock } from "../src/generated/page";
 
 /** mulberry32: small, seeded, good enough to look real. */
 export function random(seed: number): () => number {
@@ -119,7 +119,7 @@ function packHeat(columns: Map<number, number>[]): string {
   return packList(out);
 }
 
-function level(fromS: number, stepMs: number, slots: number, merge: number, dice: Dice): Level {
+function level(fromS: number, stepMs: number, slots: number, merge: number, dice: Dice): LevelBlock {
   const columns: Record<string, (number | null)[]> = {};
   const read: Map<number, number>[] = [];
   const write: Map<number, number>[] = [];
@@ -134,9 +134,9 @@ function level(fromS: number, stepMs: number, slots: number, merge: number, dice
     spread(slow, 6e6, 0.6, dice, r);
     spread(s.writes, s.burst > 0 ? 9e6 : 60_000, 0.5, dice, w);
   }
-  const cols: Level["cols"] = {};
-  for (const [name, c] of Object.entries(columns)) cols[name as keyof Level["cols"]] = packColumn(c);
-  const heat: Heat = { merge, read: packHeat(read), write: packHeat(write) };
+  const cols: LevelBlock["cols"] = {};
+  for (const [name, c] of Object.entries(columns)) cols[name as keyof LevelBlock["cols"]] = packColumn(c);
+  const heat: HeatBlock = { merge, read: packHeat(read), write: packHeat(write) };
   return { from_ns: Math.round(fromS * 1e9), step_ns: stepMs * 1e6, to_ns: Math.round(fromS * 1e9) + stepMs * 1e6 * slots, slots, cols, heat };
 }
 
@@ -164,7 +164,7 @@ function billionths(perMillion: number[][]): string {
   return buckets(perMillion.map(([k, ppm]) => [k ?? 0, (ppm ?? 0) * 1000]));
 }
 
-function distributions(seconds: number): Distributions {
+function distributions(seconds: number): DistributionsBlock {
   const reads = READS_PER_S * seconds;
   const writes = WRITES_IN_BURST * 0.08 * seconds;
   const concurrency: number[][] = [[0, 552_000], [1, 210_000], [2, 84_000], [3, 36_000], [4, 18_000], [5, 9000]];
@@ -175,6 +175,11 @@ function distributions(seconds: number): Distributions {
       write: { total: buckets(bell(9e6, 0.5, writes)), queue: buckets(bell(30_000, 0.9, writes)), device: buckets(bell(8.8e6, 0.5, writes)) },
       flush: { total: buckets(bell(2.1e6, 0.3, 700)) },
     },
+    percentiles_us: {
+      read: { total: [95, 146, 6100], queue: [4, 7.6, 12.8], device: [90, 141, 6000] },
+      write: { total: [9000, 17_100, 28_800], queue: [30, 95, 240], device: [8800, 16_700, 28_100] },
+      flush: { total: [2100, 3080, 4210] },
+    },
     size: {
       read: buckets([[12, reads * 0.3, reads * 0.3 * 8], [13, reads * 0.62, reads * 0.62 * 16], [14, reads * 0.08, reads * 0.08 * 32]].map((r) => r.map(Math.round))),
       write: buckets([[12, writes * 0.05, writes * 0.4], [17, writes * 0.8, writes * 0.8 * 256], [18, writes * 0.15, writes * 0.15 * 512]].map((r) => r.map(Math.round))),
@@ -183,25 +188,29 @@ function distributions(seconds: number): Distributions {
   };
 }
 
-function stats(ios: number, bytes: number, median: number, tail: number): ClassStats {
+const NO_STATS = {
+  errors: 0, merges: 0, low_n: false, p75_us: null, p95_us: null, p50_ci_us: null, p90_ci_us: null, p99_ci_us: null, p999_ci_us: null,
+};
+
+function stats(ios: number, bytes: number, median: number, tail: number): ClassSummary {
   if (ios === 0) {
-    return { ios: 0, bytes: 0, mean_us: null, p50_us: null, p90_us: null, p99_us: null, p999_us: null, max_us: null, queue_mean_us: null, device_mean_us: null, sequential_percent: null };
+    return { ...NO_STATS, ios: 0, bytes: 0, mean_us: null, p50_us: null, p90_us: null, p99_us: null, p999_us: null, max_us: null, queue_mean_us: null, device_mean_us: null, sequential_percent: null };
   }
   return {
-    ios, bytes, mean_us: median * 1.4, p50_us: median, p90_us: median * 1.7, p99_us: median * tail, p999_us: median * tail * 1.9,
+    ...NO_STATS, ios, bytes, mean_us: median * 1.4, p50_us: median, p90_us: median * 1.7, p99_us: median * tail, p999_us: median * tail * 1.9,
     max_us: median * tail * 4.1, queue_mean_us: median * 0.05, device_mean_us: median * 1.35, sequential_percent: bytes / ios > 65536 ? 96.2 : 3.1,
   };
 }
 
 /** A file name that would recolour a terminal, break lines, and turn the text after it round. */
-export const UNSEEN = "/srv/\u001b[31mred\r\n\u202egpj.exe";
+export const UNSEEN = "/srv/\u001b[31mred\r\n\u202e\u{e0041}gpj.exe";
 
 export { filesData } from "./files";
 
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
 
-function actors(seconds: number): Actor[] {
-  const row = (by: Actor["by"], name: string, detail: string | null, origin: string | null, r: number, w: number, time: number): Actor => ({
+function actors(seconds: number): ActorBlock[] {
+  const row = (by: ActorBlock["by"], name: string, detail: string | null, origin: string | null, r: number, w: number, time: number): ActorBlock => ({
     by, name, detail, device: "nvme0n1", origin, time_percent: time,
     read: { ios: Math.round(r * seconds), bytes: Math.round(r * seconds) * READ_BYTES, mean_us: r > 0 ? 132.4 : null, p99_us: r > 0 ? 6120 : null, max_us: r > 0 ? 31_200 : null },
     write: { ios: Math.round(w * seconds), bytes: Math.round(w * seconds) * WRITE_BYTES, mean_us: w > 0 ? 9230 : null, p99_us: w > 0 ? 28_400 : null, max_us: w > 0 ? 61_000 : null },
@@ -223,9 +232,9 @@ function actors(seconds: number): Actor[] {
   ];
 }
 
-function findings(seconds: number): Finding[] {
+function findings(seconds: number): FindingBlock[] {
   const bursts = [7, 19, 31, 103, 311, 499].filter((k) => k * PERIOD + 4 < seconds);
-  const out: Finding[] = [
+  const out: FindingBlock[] = [
     {
       kind: "starvation", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
       summary: "Reads wait 64 times longer while checkpointer writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
@@ -249,13 +258,13 @@ function findings(seconds: number): Finding[] {
   out.push({
     kind: "util-disagreement", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "info",
     summary: "The kernel's %util says 61.9 %, but the device was busy 44.8 % of the time: io_ticks counts whole jiffies on this kernel.",
-    evidence: { busy_percent: 44.8, util_io_ticks_percent: 61.9, expected_bias_percent: 16.4 },
+    evidence: { busy_percent: 44.8, util_io_ticks_percent: 61.9, busy_both_percent: 0.2, busy_device_percent: 44.1, lost_ios: 0, expected_bias_percent: 16.4 },
   });
   return out;
 }
 
 /** A recording of `seconds` at about 10 000 I/Os a second. */
-export function breathing(seconds: number, seed = 1): ReportData {
+export function breathing(seconds: number, seed = 1): PageData {
   const dice = new Dice(seed);
   const base = seconds > 600 ? 1000 : seconds > 60 ? 100 : 10;
   const slots = Math.round((seconds * 1000) / base);
@@ -268,91 +277,93 @@ export function breathing(seconds: number, seed = 1): ReportData {
     levels.push(level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 1, 3000, 6, dice), level(Math.max(0, Math.floor((f.start_s - 1) * 1000) / 1000), 5, 600, 1, dice));
   }
   const ios = Math.round(seconds * (READS_PER_S + WRITES_IN_BURST * 0.08));
-  const device: ReportData["devices"][number] = {
+  const device: PageData["devices"][number] = {
     name: "nvme0n1", major: 259, minor: 0,
     read: stats(Math.round(READS_PER_S * seconds), READS_PER_S * seconds * READ_BYTES, 96.2, 60),
     write: stats(Math.round(WRITES_IN_BURST * 0.08 * seconds), WRITES_IN_BURST * 0.08 * seconds * WRITE_BYTES, 9020, 3.1),
     discard: { ...stats(12, 12 << 20, 800, 2), low_n: true }, flush: stats(720, 0, 2100, 2),
-    busy_percent: 44.8, busy_read_percent: 36.1, busy_write_percent: 8.9, util_io_ticks_percent: 61.9,
+    busy_percent: 44.8, busy_read_percent: 36.1, busy_write_percent: 8.9, util_io_ticks_percent: 61.9, busy_both_percent: 0.2, busy_device_percent: 44.1, lost_ios: 0,
     concurrency: { mean: 6.91, p50: 0, p75: 1, p99: 97, max: 139 },
   };
-  const idle: ReportData["devices"][number] = {
+  const idle: PageData["devices"][number] = {
     ...device, name: "sda", major: 8, minor: 0, read: stats(0, 0, 0, 0), write: stats(0, 0, 0, 0), flush: stats(0, 0, 0, 0),
     busy_percent: 0, busy_read_percent: 0, busy_write_percent: 0, util_io_ticks_percent: null, concurrency: { mean: 0, p50: 0, p75: 0, p99: 0, max: 0 },
   };
-  const scope: Scope = {
+  const scope: ScopeBlock = {
     label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: distributions(seconds),
     capacity: { max_iops: 14_600, light_us: 96, knee_inflight: 31.5, headroom_percent: 34, state: "near-knee", summary: "during bursts the device is driven beyond its knee; between them two thirds of it are free." },
   };
-  const second: Scope = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), 1, dice)], capacity: null };
+  const second: ScopeBlock = { ...scope, label: "sdb", devices: ["sdb"], levels: [level(0, base * 5, Math.ceil(slots / 5), 1, dice)], capacity: null };
   return {
     format: 1,
     writer: "iolens 0.1.0",
     recording: {
-      path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: 1_795_238_400, duration_s: seconds, source: "ebpf", ios, lost_ios: 4120,
-      recorder: { cpu_percent: 1.7, max_rss_bytes: 41_200_000, disk_bytes: Math.round(ios * 11.2), bytes_per_io: 11.2 },
+      path: "db3.iolens", host: "db3.example.net", kernel: "6.18.44", start_unix_s: 1_795_238_400, duration_s: seconds, from_s: 0, to_s: seconds, source: "ebpf", ios, lost_ios: 4120,
+      layers: { counted_on: "bottom", ios, bytes: null, left_out: [] }, losses: [], censored_ios: 0, limits: [],
+      recorder: { cpu_s: null, probe_cpu_s: null, startup_cpu_s: null, cpu_percent: 1.7, max_rss_bytes: 41_200_000, disk_bytes: Math.round(ios * 11.2), bytes_per_io: 11.2 },
     },
     depth: scope.capacity ? [depth(seconds, "nvme0n1", scope.capacity)] : [],
     devices: [device, idle], findings: list, scopes: [scope, second], actors: actors(seconds),
-    lossy: [{ from_s: seconds * 0.62, to_s: seconds * 0.63, reason: "ring-full", ios: 4120, device: null }],
+    lossy: [{ from_s: seconds * 0.62, to_s: seconds * 0.63, reason: "ring-full", ios: 4120, marks: true, device: null }],
     quality: [
       { topic: "Kernel regime", level: "info", text: "6.18 with HZ 250: io_ticks adds the time since the last stamp only while I/O is in flight; %util is unbiased, with a standard error of about 0.6 points over 5 s." },
       { topic: "Attribution", level: "ok", text: "98.7 % of the I/O time is attributed to a process, 94.1 % to a file." },
     ],
-    marks: [],
+    marks: [], sets: [],
   };
 }
 
 /** A recording in which nothing happened. */
-export function empty(): ReportData {
+export function empty(): PageData {
   const data = breathing(60);
-  data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
+  data.recording = { ...data.recording, ios: 0, lost_ios: 0, recorder: { ...data.recording.recorder, cpu_percent: 0.2, max_rss_bytes: 38_000_000, disk_bytes: 2048, bytes_per_io: null } };
   return { ...data, depth: [], findings: [], devices: [], actors: [], lossy: [], scopes: [], quality: [] };
 }
 
 /** The same as a machine would record it that allows no tracing: counters only. */
-export function counters(seconds: number): ReportData {
+export function counters(seconds: number): PageData {
   const data = breathing(seconds);
-  const kept: (keyof Level["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
+  const kept: (keyof LevelBlock["cols"])[] = ["r_ios", "w_ios", "r_sec", "w_sec", "d_ios", "d_sec", "f_ios", "r_mean", "w_mean", "busy", "q_mean"];
   const levels = (data.scopes[0]?.levels ?? []).slice(0, 3).map(({ heat: _, ...l }) => ({
     ...l,
-    cols: Object.fromEntries(Object.entries(l.cols).filter(([name]) => kept.includes(name as keyof Level["cols"]))),
+    cols: Object.fromEntries(Object.entries(l.cols).filter(([name]) => kept.includes(name as keyof LevelBlock["cols"]))),
   }));
-  const none: Distributions = { latency: {}, size: {}, concurrency: {} };
-  const scopes: Scope[] = [{ label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: none, capacity: null }];
+  const none: DistributionsBlock = { latency: {}, percentiles_us: {}, size: {}, concurrency: {} };
+  const scopes: ScopeBlock[] = [{ label: "nvme0n1", devices: ["nvme0n1"], levels, distributions: none, capacity: null }];
   const recording = { ...data.recording, source: "counters", ios: 0, lost_ios: 0 };
   return { ...data, depth: [], recording, scopes, devices: [], findings: [], actors: [], lossy: [] };
 }
 
 /** A device in depth: three groups of 20 minutes, a rhythm of 5 s, latencies by arrival a second before those by completion. */
-function depth(seconds: number, device: string, capacity: Capacity): Depth {
+function depth(seconds: number, device: string, capacity: CapacityBlock): DepthBlock {
   const q = (p50: number, p75: number) => ({ p50, p75, mean: (p50 + p75) / 2, max: p75 * 9 });
-  const groups = (scale: number): SlotGroup[] => Array.from({ length: Math.ceil(seconds / 1200) }, (_, i) => ({
+  const groups = (scale: number): SlotGroupBlock[] => Array.from({ length: Math.ceil(seconds / 1200) }, (_, i) => ({
     start_s: i * 1200, end_s: Math.min(seconds, (i + 1) * 1200), slots: 600_000,
     touched: q(scale, 2 * scale), sampled: q(0, scale), mean: q(0.4 * scale, 0.8 * scale), max: q(scale, 2 * scale), touched_percent: 61.7 * scale,
   }));
   const stage = (mean: number, share: number) => ({ n: 9_000_000, mean_us: mean, p50_us: mean * 0.8, p99_us: mean * 6, max_us: mean * 80, share_percent: share });
   const wave = (shift: number) => Array.from({ length: Math.min(120, seconds) }, (_, i) => toLogCode((i + shift) % 5 === 3 ? 6e6 : 95_000));
   const bins = Math.min(120, seconds);
-  const rhythm = (cls: "read" | "write", verdict: string): Depth["rhythm"][number] => ({
+  const rhythm = (cls: "read" | "write", verdict: PeriodicityVerdict): DepthBlock["rhythm"][number] => ({
     class: cls, bursts: seconds / 5,
     periodicity: {
       verdict, slot_s: 0.1, period_s: verdict === "periodic" ? 5 : null, period_low_s: 4.99, period_high_s: 5.01, p_value: 0.0025, cycles: seconds / 5,
       onsets: seconds / 5, onsets_in_step: verdict === "periodic" ? seconds / 5 : 0,
+      autocorrelation: null, gap_mean_s: null, gap_cv: null, gap_mad_s: null, clocks: [],
     },
   });
   return {
     device, capacity,
     slots: { width_s: 0.002, all: groups(1), read: groups(1), write: groups(0) },
-    util: { exact_percent: 0.96, io_ticks_percent: 1.26, expected_percent: 1.1, sigma_pp: 0.31, verdict: "ok" },
-    stages: { s2d: stage(4, 5), d2c: stage(95, 95), s2c: stage(99, 100), depth_at_issue: 2.4, seeks: 9_000_000, seek_p50_sectors: 80_000, seek_p90_sectors: 900_000, sequential_percent: 12, turn_percent: 4 },
+    util: { exact_percent: 0.96, io_ticks_percent: 1.26, expected_percent: 1.1, sigma_pp: 0.31, regime: "sampled", verdict: "ok" },
+    stages: { s2d: stage(4, 5), d2c: stage(95, 95), s2c: stage(99, 100), depth_at_issue: 2.4, seeks: 9_000_000, seek_p50_sectors: 80_000, seek_p90_sectors: 900_000, sequential_percent: 12, turn_percent: 4, bios: null, costs: [null, null] },
     rhythm: [rhythm("read", "not-periodic"), rhythm("write", "periodic")],
     attribution: { from_ns: 1e9 * Math.floor((seconds - bins) / 2), bin_ns: 1e9, bins, differ_percent: 38.5, completed: packColumn(wave(0)), arrived: packColumn(wave(1)) },
   };
 }
 
 /** Two disks behind a link, imported from a trace that shows the ways of bios. */
-export function together(seconds: number): ReportData {
+export function together(seconds: number): PageData {
   const data = breathing(seconds);
   const [own] = data.depth ?? [];
   const [scope] = data.scopes;
@@ -363,7 +374,11 @@ export function together(seconds: number): ReportData {
     m2d: stage(2000, 24, 9), d2c: stage(10_000, 60, 80), q2c: stage(10_000, 75, 100),
   };
   const names = ["nvme0n1", "sdb", HOSTILE];
-  const burst = { start_s: 12.5, end_s: 12.75, bytes: 120e6, peak_bytes_per_s: 580e6, percent_of_limit: 96.7, mean_1s_bytes_per_s: 119e6 };
+  const burst: BurstBlock = {
+    core_s: 0.2, ios: 920, mean_request_bytes: 131_072, peak_iops: 4400, exceeds_limit: true, hidden_factor: 4.9, p: 1e-9, baseline: 1e6,
+    measure: "bytes", bucket_bytes: 40e6, censored: false, lossy: false,
+    start_s: 12.5, end_s: 12.75, bytes: 120e6, peak_bytes_per_s: 580e6, percent_of_limit: 96.7, mean_1s_bytes_per_s: 119e6,
+  };
   return {
     ...data,
     recording: { ...data.recording, source: "import:blktrace" },
@@ -386,7 +401,7 @@ export function together(seconds: number): ReportData {
 }
 
 /** The page around `data`, as the program assembles it. */
-export function page(template: string, data: ReportData): string {
+export function page(template: string, data: PageData): string {
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");
   return template.replace(/__(TITLE|DATA)__/g, (_, name: string) => (name === "TITLE" ? "iolens report" : json));
 }

@@ -69,7 +69,7 @@ void iolens_brake_free(iolens_brake *brake);
 
 /*
  * Call it at an even pace, about once a second: at_ns is a clock that does not step, busy_percent what was seen since the
- * last call, foreground_percent the part of everybody else (NaN if it cannot be told apart). Returns the share of the time
+ * last call, foreground_percent the part of everybody else (NaN if it cannot be distinguished). Returns the share of the time
  * (0 to 1) that the background may run until the next call.
  */
 double iolens_brake_decide(const iolens_brake *brake, int64_t at_ns, double busy_percent, double foreground_percent, uint32_t *mode);

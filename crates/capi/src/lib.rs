@@ -1,4 +1,4 @@
-//! The C interface of iolens' signal and brake; `include/iolens_signal.h` is its documentation.
+//! The C interface of iolens' signal and throttle; `include/iolens_signal.h` is its documentation.
 //!
 //! No call unwinds into its caller, every pointer may be null, and what is not known is NaN.
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use iolens::control::{Cached, Cadence, Controller, Limits, Mode, Observed, Utilisation};
+use iolens_control::{Cached, Cadence, Controller, Limits, Mode, Observed, Utilisation};
 
 /// Changes when a caller that was compiled against an older header would no longer work.
 pub const ABI_VERSION: u32 = 1;
@@ -21,7 +21,7 @@ pub struct Signal {
     disks: Vec<String>,
 }
 
-/// A brake.
+/// A throttle controller.
 pub struct Brake(Mutex<Controller>);
 
 /// One reading; percentages are NaN where they are not known.
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn iolens_signal_open(
 }
 
 fn open(path: &Path, cadence: Cadence) -> Result<Signal, String> {
-    let text = |e: iolens::control::SignalError| match std::error::Error::source(&e) {
+    let text = |e: iolens_control::SignalError| match std::error::Error::source(&e) {
         Some(cause) => format!("{e}: {cause}"),
         None => e.to_string(),
     };
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn iolens_signal_disk(
     u32::try_from(signal.disks.len()).unwrap_or(u32::MAX)
 }
 
-/// Makes a brake; see the header.
+/// Makes a controller; see the header.
 ///
 /// # Safety
 /// `error` is null or has room for `error_len` bytes.
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn iolens_brake_new(
     }
 }
 
-/// Ends a brake.
+/// Frees a controller.
 ///
 /// # Safety
 /// `brake` is null or from [`iolens_brake_new`], and not used any more, by any thread.
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn iolens_brake_decide(
     foreground_percent: f64,
     mode: *mut u32,
 ) -> f64 {
-    // SAFETY: null or a live brake by the caller's promise.
+    // SAFETY: null or a live controller by the caller's promise.
     let Some(brake) = (unsafe { brake.as_ref() }) else { return f64::NAN };
     let known = |v: f64| (!v.is_nan()).then_some(v);
     let seen = Observed {
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn a_brake_brakes_and_a_bad_one_says_why() {
         let mut text = [0 as c_char; 128];
-        // SAFETY: buffers have room for what is said of them; the brake is freed once.
+        // SAFETY: buffers have room for what is said of them; the controller is freed once.
         unsafe {
             assert!(iolens_brake_new(80.0, 60.0, 95.0, 0.02, text.as_mut_ptr(), text.len()).is_null());
             assert!(CStr::from_ptr(text.as_ptr()).to_string_lossy().contains("in order"));

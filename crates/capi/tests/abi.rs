@@ -19,7 +19,7 @@ fn library_dir() -> PathBuf {
     dirs.into_iter().find(|d| d.join("libiolens_signal.so").exists()).expect("libiolens_signal.so was built")
 }
 
-/// Runs a compiler; `None`, said aloud, where there is none.
+/// Runs a compiler; `None`, with a message, where there is none.
 fn compile(command: &mut Command) -> Option<Output> {
     match command.output() {
         Ok(out) => Some(out),
@@ -132,7 +132,7 @@ fn build_c(source: &Path, program: &Path) -> Option<Output> {
 
 /// The example was given a path on a disk, or said why there is none.
 fn check_example(out: &Output, words: &[&str]) {
-    let on_disk = iolens::control::Utilisation::of_path(here()).unwrap().no_disk().is_none();
+    let on_disk = iolens_control::Utilisation::of_path(here()).unwrap().no_disk().is_none();
     assert_eq!(out.status.success(), on_disk, "{}", said(out));
     if on_disk {
         let text = String::from_utf8_lossy(&out.stdout);

@@ -26,7 +26,7 @@ fn record(dir: &Path, ios: &[Io]) {
 }
 
 fn store(c: &mut Criterion) {
-    let (tmp, ios) = (tempfile::tempdir().unwrap(), sample::made_up(ROWS));
+    let (tmp, ios) = (tempfile::tempdir().unwrap(), sample::made_up(ROWS, 2, 33_000));
     let mut group = c.benchmark_group("store");
     group.throughput(Throughput::Elements(ROWS as u64)).sample_size(10).measurement_time(Duration::from_secs(5));
     let mut n = 0;

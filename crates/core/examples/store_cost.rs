@@ -1,17 +1,17 @@
 //! What writing and reading a recording costs: nanoseconds and bytes per I/O, on a sample or on made-up load.
 //!
 //! ```text
-//! cargo run --release -p iolens-core --example store_cost -- [--csv SAMPLE | --one-job] [--ios N] [--dir DIR] [--keep-files] [--write-only]
+//! cargo run --release -p iolens-core --example store_cost -- [--csv SAMPLE | --one-job] [--ios N] [--devices N] [--seconds S] [--dir DIR] [--keep-files] [--write-only]
 //! ```
 //! SAMPLE has lines `done_ns,dev,rwbs,bytes,queue_ns,device_ns,sector,pid,comm`, as a tracer of `block:block_rq_complete`
-//! can print them; it is repeated until N I/Os are there. Without one the load is made up: a mix of processes on two devices,
-//! or one process that reads at random.
+//! can print them; it is repeated until N I/Os are there. Without one the load is made up: a mix of processes on so many
+//! devices (2) for so many seconds (33 us for each I/O), or one process that reads at random.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
-use iolens_core::model::{Comm, DevId, Io, Op, Origin, RecorderCost, RecordingMeta, Source};
+use iolens_core::model::{Comm, DevId, Device, Io, Op, Origin, RecorderCost, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
 use parquet::file::reader::FileReader;
 use parquet::file::serialized_reader::SerializedFileReader;
@@ -23,13 +23,15 @@ type AnyError = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), AnyError> {
     let (mut csv, mut n, mut dir, mut keep) = (None, 2_000_000, std::env::temp_dir().join("store_cost.iolens"), false);
-    let (mut write_only, mut one_job) = (false, false);
+    let (mut write_only, mut one_job, mut devices, mut seconds) = (false, false, 2, None);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--csv" => csv = Some(value()?),
             "--ios" => n = value()?.parse()?,
+            "--devices" => devices = value()?.parse()?,
+            "--seconds" => seconds = Some(value()?.parse::<f64>()?),
             "--dir" => dir = value()?.into(),
             "--keep-files" => keep = true,
             "--write-only" => write_only = true,
@@ -40,7 +42,10 @@ fn main() -> Result<(), AnyError> {
     let sample = match &csv {
         Some(path) => read_csv(Path::new(path))?,
         None if one_job => sample::one_job(500_000),
-        None => sample::made_up(500_000),
+        None => {
+            let every_ns = seconds.map_or(33_000, |s| (s * 1e9 / n as f64) as u64);
+            sample::made_up(n.min(500_000), devices, every_ns)
+        }
     };
     write(&dir, &sample, n)?;
     if !write_only {
@@ -58,6 +63,9 @@ fn write(dir: &Path, sample: &[Io], n: usize) -> Result<(), AnyError> {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
     let before = rss_kib("VmRSS");
     let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+    let devices: BTreeSet<DevId> = sample.iter().map(|io| io.dev).collect();
+    let named = devices.iter().zip(0..).map(|(dev, i)| Device::named(format!("disk{i}"), *dev));
+    meta.devices = named.collect();
     meta.host = Some("example".to_owned());
     let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default())?;
     let span = sample.last().map_or(0, |io| io.done_ns) + 1000;

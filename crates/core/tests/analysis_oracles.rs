@@ -8,7 +8,7 @@ use iolens_core::analysis::capacity::State;
 use iolens_core::analysis::findings::{Finding, FindingKind};
 use iolens_core::analysis::io_ticks::{IoTicks, Regime};
 use iolens_core::analysis::models::mmc_response;
-use iolens_core::analysis::order::{Hold, Span, StartOrder, Sweep};
+use iolens_core::analysis::order::{End, Hold, Span, StartOrder, Sweep};
 use iolens_core::analysis::{Devices, Report, ReportBuilder, Window};
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Lost, Op};
 use simulator::{DEV, Job, Rng, SECOND, bursts, merged, poisson, serve};
@@ -37,8 +37,8 @@ impl Sweep for Ticks {
     fn start(&mut self, span: &Span) {
         self.ticks.start(span.start_ns);
     }
-    fn done(&mut self, at_ns: i64, _: u32, _: Class) {
-        self.ticks.done(at_ns);
+    fn done(&mut self, end: &End) {
+        self.ticks.done(end.at_ns);
     }
 }
 

@@ -3,8 +3,8 @@
 mod simulator;
 
 use iolens_core::analysis::detail::DeviceDetail;
+use iolens_core::analysis::lead_lag::Direction;
 use iolens_core::analysis::models::{Model, md1_response, mmc_idle, mmc_response};
-use iolens_core::analysis::starvation::Direction;
 use iolens_core::analysis::{DeviceSummary, Report, ReportBuilder, Window};
 use iolens_core::model::{Class, DevId, Io, Op, Origin};
 use simulator::{Job, Rng, SECOND, bursts, merged, poisson, serve};
@@ -250,4 +250,30 @@ fn what_only_the_kernel_waits_for_is_told() {
     let found: Vec<_> = report.findings.iter().filter(|f| f.kind.name() == "page-cache").collect();
     assert_eq!(found.len(), 1, "{:?}", report.findings);
     assert_eq!(found[0].evidence["written_back_percent"], 100.0);
+}
+
+#[test]
+fn an_io_that_outlives_a_million_others_is_busy_all_its_time() {
+    // 1.2 million reads of 5 us every 10 us for 12 s; a write of 11 s completes after them.
+    let reads = (1..1_200_000).map(|i| Io::new(i * 10_000, DevId(1), Op::READ, 4096, Some(0), 5000));
+    let ios: Vec<Io> =
+        reads.chain([Io::new(11_999_999_999, DevId(1), Op::WRITE, 4096, Some(0), 11_000_000_000)]).collect();
+    let report = report_of(&ios, 12.0);
+    let (d, _) = device(&report);
+    near(d.busy_percent, 100.0 * 11.5 / 12.0, 0.3, "busy all its time");
+    near(d.busy_device_percent, 100.0 * 11.5 / 12.0, 0.3, "busy all its time");
+    near(d.busy_write_percent, 100.0 * 11.0 / 12.0, 0.3, "busy all its time");
+    near(d.busy_both_percent, 100.0 * 5.5 / 12.0, 0.3, "busy all its time");
+    near(d.concurrency.mean, 17.0 / 12.0, 0.01, "one more in flight");
+}
+
+#[test]
+fn a_random_load_below_capacity_claims_no_limit_below_it() {
+    // One server of 1000 a second: whatever limit is claimed is its own, not the load's.
+    for (i, rho) in [0.5, 0.7, 0.76, 0.8, 0.9].into_iter().enumerate() {
+        let jobs = poisson(&mut Rng::new(i as u64 + 300), rho * 1000.0, 60.0, |r| r.exp(1e6));
+        let report = report_of(&serve(&jobs, Some(1)), 60.0);
+        let max = device(&report).1.capacity.max_ios_per_s;
+        assert!(max.is_none_or(|x| (900.0..=1100.0).contains(&x)), "{rho}: {max:?}");
+    }
 }

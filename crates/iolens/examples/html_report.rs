@@ -38,7 +38,7 @@ impl Dice {
     }
 }
 
-/// Done, arrived, begun, whether it writes, and its number.
+/// Done, arrived, started, whether it writes, and its number.
 type Flight = (i64, i64, i64, bool, u64);
 
 /// A device that works on 16 requests at once, first come, first served.
@@ -137,7 +137,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let devices: Vec<_> =
         report.devices.devices.iter().map(|d| (d.dev, d.classes.iter().filter_map(|c| c.ios).sum())).collect();
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut overview = Overview::new(OverviewPlan::whole(window, scopes(&devices, |_| false, 8)));
     let mut ios = 0u64;
     Simulation::new().run(seconds, |io| {
@@ -146,7 +146,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     overview.lost(&lost);
     let base = overview.finish();
-    eprintln!("{ios} I/Os simulated and overlooked in {:.1} s", begun.elapsed().as_secs_f64());
+    eprintln!("{ios} I/Os simulated and overlooked in {:.1} s", started.elapsed().as_secs_f64());
 
     let plan = OverviewPlan::details(&base, &moments(&base, &report.findings), 8);
     let reads = plan.reads(base.longest_ns);
@@ -160,7 +160,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let facts =
         RecordingFacts { path: "simulated.iolens".to_owned(), total_ios: Some(ios), ..RecordingFacts::default() };
     let meta = meta(seconds);
-    let begun = Instant::now();
+    let started = Instant::now();
     let html = html::render(&ReportData {
         report: &report,
         meta: &meta,
@@ -173,6 +173,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         files: None,
     })?;
     std::fs::write(&out, &html)?;
-    eprintln!("{out}: {} bytes, rendered in {:.3} s", html.len(), begun.elapsed().as_secs_f64());
+    eprintln!("{out}: {} bytes, rendered in {:.3} s", html.len(), started.elapsed().as_secs_f64());
     Ok(())
 }

@@ -1,14 +1,28 @@
-//! The program `iolens`: argv becomes a plan (`cli`), a command connects a source, a path through the rooms and a
-//! surface (`commands`), pure functions turn results into text (`present`).
+//! The program `iolens`: argv becomes a plan (`cli`), a command connects a source, an engine and an output (`commands`),
+//! pure functions turn results into text (`present`).
+//!
+//! `engine` reads recordings for the analyses; `live`, `iostat` and `throttle` are loops that run until they are stopped.
+//! Nobody depends on this crate: what others may use is in the crates below it. Start at [`run`], then the file of a
+//! command.
+
+#[macro_use]
+mod streams;
 
 pub mod cli;
 pub mod commands;
-pub mod control;
-pub mod lab;
+mod engine;
+mod iostat;
+mod live;
 pub mod present;
+mod signals;
+mod throttle;
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
+use std::sync::Arc;
+
+use iolens_observe::counters::process;
+use signal_hook::consts::SIGXFSZ;
 
 /// Exit code of a usage error or failure.
 const FAILED: u8 = 2;
@@ -16,29 +30,54 @@ const FAILED: u8 = 2;
 /// Runs the program and returns its exit code. Exit codes and broken pipes are decided here and nowhere else.
 pub fn run(argv: Vec<OsString>) -> u8 {
     // Before anything is set up: the drop-in starts as fast as the original.
-    if commands::iostat::is_meant(&argv) {
-        return commands::iostat::run(&argv);
+    if iostat::is_meant(&argv) {
+        return iostat::run(&argv);
     }
     let plan = match cli::parse(argv) {
         Ok(plan) => plan,
         Err(e) => return explain_usage(&e),
     };
-    match commands::run(plan) {
+    survive_file_size_limit();
+    let prints_data = plan.prints_data();
+    let code = match commands::run(plan) {
         Ok(code) => code,
-        Err(e) if is_broken_pipe(&e) => 0,
+        Err(e) if is_of_stdout(&e) => 0,
         Err(e) => {
             eprintln!("iolens: {}", present::escape::terminal(&format!("{e:#}")));
             FAILED
         }
+    };
+    finish_stdout(code, prints_data)
+}
+
+/// A closed pipe is how `| head` says that it has enough; any other failure is reported, and is one of the command if its
+/// data was to go there.
+fn finish_stdout(code: u8, prints_data: bool) -> u8 {
+    match streams::failure().filter(|e| e.kind() != ErrorKind::BrokenPipe) {
+        None => code,
+        Some(e) => {
+            eprintln!("iolens: stdout: {e}; what was to be printed is not complete");
+            if prints_data && code == 0 { FAILED } else { code }
+        }
+    }
+}
+
+/// Lets a write beyond the limit of `ulimit -f` fail instead of ending the process: the recording is then closed like one
+/// on a full disk. A handler, unlike an ignored signal, is not inherited by commands.
+fn survive_file_size_limit() {
+    if !process::is_ignored(SIGXFSZ) {
+        // Without the handler the signal ends the program, as it would have.
+        drop(signal_hook::flag::register(SIGXFSZ, Arc::default()));
     }
 }
 
 /// Help and version go to stdout with 0; everything else is one line with 2.
 fn explain_usage(e: &clap::Error) -> u8 {
     if !e.use_stderr() {
-        // `iolens --help | head` closes the pipe: nobody is left to tell.
-        drop(e.print());
-        return 0;
+        return match e.print() {
+            Err(e) if e.kind() != ErrorKind::BrokenPipe => FAILED,
+            _ => 0,
+        };
     }
     let text = e.to_string();
     let wanted_help = e.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
@@ -58,14 +97,16 @@ fn usage_line(text: &str) -> String {
     let reason = present::escape::terminal(first.strip_prefix("error: ").unwrap_or(first));
     let missing = rest.iter().take_while(|l| l.starts_with("  <") || l.starts_with("  --"));
     let missing: String = missing.map(|l| format!(" {}", l.trim())).collect();
-    let told = |prefix: &str| rest.iter().find_map(|l| l.trim().strip_prefix(prefix));
-    let values = told("[possible values: ").map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
-    let hint = told("tip: ").map(|tip| format!("; {tip}"));
+    let after = |prefix: &str| rest.iter().find_map(|l| l.trim().strip_prefix(prefix));
+    let values = after("[possible values: ").map(|v| format!("; it is one of {}", v.trim_end_matches(']')));
+    let hint = after("tip: ").map(|tip| format!("; {tip}"));
     format!("{reason}{missing}{}{}", values.unwrap_or_default(), hint.unwrap_or_default())
 }
 
-fn is_broken_pipe(e: &anyhow::Error) -> bool {
-    e.chain().any(|cause| cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == ErrorKind::BrokenPipe))
+/// Whether a command ended because standard output could not be written.
+fn is_of_stdout(e: &anyhow::Error) -> bool {
+    let is_it = |io: &std::io::Error| streams::failure().is_some_and(|f| f.kind() == io.kind());
+    e.chain().any(|cause| cause.downcast_ref().is_some_and(is_it))
 }
 
 #[cfg(test)]

@@ -158,6 +158,52 @@ fn usage_goes_to_standard_error() {
 }
 
 #[test]
+fn help_names_what_the_reference_does_not_have() {
+    let (help, usage) = (iolens(&[], &["-x", "--help"]), iolens(&[], &["-q"]));
+    assert_eq!((help.status.code(), help.stdout.len()), (Some(1), 0), "as the reference answers it");
+    let more = text(&help.stderr).strip_prefix(&text(&usage.stderr)).unwrap().to_owned();
+    assert!(["--true", "--hist", "NDJSON", "--replay"].iter().all(|w| more.contains(w)), "{more}");
+}
+
+#[test]
+fn without_the_names_of_device_mapper_the_first_table_breaks_off() {
+    let dir = unpack("mixed");
+    std::fs::remove_dir_all(dir.path().join("1/dev/mapper")).unwrap();
+    // What 12.6.1 prints on these samples before it exits.
+    let pretty = "\n     r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz Device\n    \
+                  0.00      0.11     0.00   1.10    0.90    40.00 cciss/c0d0\n";
+    let short = "\nDevice             tps      kB/s    rqm/s   await  areq-sz  aqu-sz  %util\ncciss/c0d0        \
+                 0.00      0.12     0.00    0.90    40.00    0.00   0.00\n";
+    for (args, after_the_banner) in
+        [(&["-dxN", "--pretty", "1", "2"][..], pretty), (&["-dxNs", "1", "2"], short), (&["-dyN", "1", "2"], "")]
+    {
+        let out = replay(dir.path(), args);
+        assert_eq!(out.status.code(), Some(4), "{args:?}");
+        let (_, rest) = text(&out.stdout).split_once('\n').map(|(b, r)| (b.to_owned(), r.to_owned())).unwrap();
+        assert_eq!(rest, after_the_banner, "{args:?}");
+    }
+}
+
+/// Runs `iostat` by a shell that does `before` first, reads a little of what it prints, and closes the pipe.
+fn into_a_closed_pipe(before: &str) -> std::process::ExitStatus {
+    use std::io::Read as _;
+    let script = format!("{before} exec \"$0\" iostat -c 0.05 8");
+    let mut child = Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_iolens")])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 50]).unwrap();
+    child.wait().unwrap()
+}
+
+#[test]
+fn a_closed_pipe_ends_the_run_unless_its_signal_was_ignored_from_the_start() {
+    assert_eq!(into_a_closed_pipe("").signal(), Some(13));
+    assert_eq!(into_a_closed_pipe("trap '' PIPE;").code(), Some(0), "as the reference goes on");
+}
+
+#[test]
 fn a_link_named_iostat_is_enough() {
     let dir = unpack("mixed");
     let link = dir.path().join("iostat");
@@ -332,8 +378,9 @@ fn a_signal_closes_the_document() {
     let of_ours = [("-INT", None), ("-TERM", None)];
     let deaths = [("-HUP", 1), ("-QUIT", 3), ("-PIPE", 13), ("-USR1", 10), ("-USR2", 12), ("-XCPU", 24)];
     for (signal, death) in of_ours.into_iter().chain(deaths.map(|(name, n)| (name, Some(n)))) {
-        let child = Command::new(env!("CARGO_BIN_EXE_iolens"))
-            .args(["iostat", "-o", "JSON", "-y", "60"])
+        // The tests themselves may run under nohup.
+        let child = Command::new("env")
+            .args(["--default-signal", env!("CARGO_BIN_EXE_iolens"), "iostat", "-o", "JSON", "-y", "60"])
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();

@@ -15,8 +15,8 @@
  */
 #include "compat.bpf.h"
 
-enum { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3, REQ_OP_SECURE_ERASE = 5 };
-enum { REQ_OP_MASK = 0xff, REQ_OP_DRV_FIRST = 32, REQ_META = 1 << 12 };
+enum { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3 };
+enum { REQ_OP_MASK = 0xff, REQ_OP_DRV_FIRST = 32, REQ_META = 1 << 12, REQ_RAHEAD = 1 << 19 };
 enum { CLASS_READ = 0, CLASS_WRITE = 1, CLASS_DISCARD = 2, CLASS_FLUSH = 3 };
 enum { MAX_CHAIN = 4096, BDEVFS_MAGIC = 0x62646576 };
 
@@ -80,7 +80,7 @@ static __always_inline u16 class_of(u32 cmd_flags)
 
 	if (op == REQ_OP_FLUSH)
 		return CLASS_FLUSH;
-	if (op == REQ_OP_DISCARD || op == REQ_OP_SECURE_ERASE)
+	if (op == REQ_OP_DISCARD)
 		return CLASS_DISCARD;
 	return op & 1 ? CLASS_WRITE : CLASS_READ;
 }
@@ -102,17 +102,27 @@ static __always_inline u16 merges_of(struct request *rq)
 	return n;
 }
 
-/*
- * Something is missing that completed between `from` and now. Not inlined: it runs only when something went wrong.
- */
-static __attribute__((noinline)) int count_loss(struct loss_key *key, u64 from, u64 ios, u64 bytes, u64 merges)
+/* When something completed that is missing; 0: now. */
+struct loss_span {
+	u64 from;
+	u64 to;
+};
+
+/* Something is missing that completed in this time, or just now. Not inlined: it runs only when something went wrong. */
+static __attribute__((noinline)) int count_loss(struct loss_key *key, struct loss_span *when, u64 ios, u64 bytes, u64 merges)
 {
 	static const struct loss_value zero;
 	struct loss_value *v;
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), from = now, to = now;
 
 	if (!key)
 		return 0;
+	if (when && when->from)
+		from = when->from;
+	if (when && when->to)
+		to = when->to;
+	if (from > to)
+		from = to;
 	v = bpf_map_lookup_elem(&losses, key);
 	if (!v) {
 		bpf_map_update_elem(&losses, key, &zero, BPF_NOEXIST);
@@ -124,13 +134,15 @@ static __attribute__((noinline)) int count_loss(struct loss_key *key, u64 from, 
 				return 0;
 		}
 	}
-	if (!from)
-		from = now;
-	if (v->epoch != loss_epoch || !v->first_ns || v->first_ns > from) {
+	if (v->epoch != loss_epoch || !v->first_ns) {
 		v->epoch = loss_epoch;
 		v->first_ns = from;
+		v->last_ns = to;
 	}
-	v->last_ns = now;
+	if (v->first_ns > from)
+		v->first_ns = from;
+	if (v->last_ns < to)
+		v->last_ns = to;
 	__sync_fetch_and_add(&v->ios, ios);
 	__sync_fetch_and_add(&v->bytes, bytes);
 	__sync_fetch_and_add(&v->merges, merges);
@@ -146,6 +158,8 @@ static __attribute__((noinline)) int count_loss(struct loss_key *key, u64 from, 
 static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 {
 	struct slot_note *n = bpf_map_lookup_elem(&slot_notes, &at);
+	struct slot *present = bpf_map_lookup_elem(&slots, &at);
+	struct loss_span when = {};
 	struct loss_key key = {};
 
 	if (!n || !n->before.dev) /* not issued as far as we saw: it may have been given up as well */
@@ -153,8 +167,12 @@ static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 	key.dev = n->before.dev;
 	key.class = class_of(n->before.cmd_flags);
 	key.reason = LOSS_UNSEEN;
+	when.from = n->before.start_ns;
+	/* Its slot was free when the present one began. */
+	if (present)
+		when.to = present->start_ns ?: present->issue_ns;
 	/* Of those before that one no more is known than that they were. */
-	return count_loss(&key, n->before.start_ns, missed, n->before.bytes, n->before.merges);
+	return count_loss(&key, &when, missed, n->before.bytes, n->before.merges);
 }
 
 /*
@@ -168,7 +186,7 @@ static __attribute__((noinline)) int count_without_slot(u32 dev, u32 cmd_flags, 
 	key.dev = dev;
 	key.class = class_of(cmd_flags);
 	key.reason = BEGUN_WITHOUT_SLOT;
-	return count_loss(&key, 0, (long)ios, bytes, ios < 0);
+	return count_loss(&key, (void *)0, (long)ios, bytes, ios < 0);
 }
 
 /* An I/O is over: its slot is free, once nothing needs to be read there any more. */
@@ -211,7 +229,9 @@ static __always_inline void take_start(struct slot *s, struct request *rq, u64 n
 static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_flags, void **dirty_inode,
 				       unsigned long *ino)
 {
-	u8 cached = (cmd_flags & REQ_OP_MASK) == REQ_OP_WRITE ? ORIGIN_WRITEBACK : ORIGIN_DIRECT;
+	u8 cached = (cmd_flags & REQ_OP_MASK) == REQ_OP_WRITE ? ORIGIN_WRITEBACK
+		    : cmd_flags & REQ_RAHEAD                  ? ORIGIN_READAHEAD
+							      : ORIGIN_BUFFERED_READ;
 	void *page = 0, *mapping = 0, *inode = 0, *sb = 0;
 	unsigned long head = 0, magic = 0;
 	u32 dev = 0;
@@ -224,8 +244,8 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 	if (head & 1)
 		page = (void *)(head - 1);
 	bpf_probe_read_kernel(&mapping, 8, page + mapping_offset());
-	if ((u64)mapping & 3) /* anonymous memory: swap, or direct I/O on kernels that do not mark pinned pages */
-		return marks_pinned_pages ? cached : ORIGIN_DIRECT;
+	if ((u64)mapping & 3) /* anonymous memory: swap, or direct I/O whose pages are not marked as pinned */
+		return is_read_or_written_back(page) ? cached : ORIGIN_DIRECT;
 	if (!mapping) /* the kernel's own memory */
 		return ORIGIN_UNKNOWN;
 	bpf_probe_read_kernel(&inode, 8, mapping + field_offset(((struct address_space *)0)->host));
@@ -236,19 +256,32 @@ static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_
 		*dirty_inode = inode;
 	bpf_probe_read_kernel(&sb, 8, inode + field_offset(((struct inode *)0)->i_sb));
 	bpf_probe_read_kernel(&magic, 8, sb + field_offset(((struct super_block *)0)->s_magic));
-	if (magic == BDEVFS_MAGIC) { /* the device's own page cache: of a file system if one has claimed it */
+	if (magic == BDEVFS_MAGIC) { /* the device's own page cache: of a file system if one is mounted on it */
 		bpf_probe_read_kernel(&dev, 4, inode + field_offset(((struct inode *)0)->i_rdev));
 		s->fs_dev = dev;
 		s->bits |= BIT_FS_DEV;
-		if (field_exists(((struct bio *)0)->bi_bdev) && !bio->bi_bdev->bd_holder)
-			return cached;
-		return ORIGIN_METADATA;
+		return is_mounted(inode) ? ORIGIN_METADATA : cached;
 	}
 	bpf_probe_read_kernel(&dev, 4, sb + field_offset(((struct super_block *)0)->s_dev));
+	bpf_probe_read_kernel(&s->generation, 4, inode + field_offset(((struct inode *)0)->i_generation));
 	s->ino = *ino;
 	s->fs_dev = dev;
 	s->bits |= BIT_INO | BIT_FS_DEV;
 	return cached;
+}
+
+/* The file of direct I/O, whose pages are the program's own and do not know it. */
+static __always_inline void look_at_file(struct slot *s, struct bio *bio)
+{
+	void *inode = inode_of_direct(bio), *sb = 0;
+
+	if (!inode)
+		return;
+	bpf_probe_read_kernel(&s->ino, 8, inode + field_offset(((struct inode *)0)->i_ino));
+	bpf_probe_read_kernel(&s->generation, 4, inode + field_offset(((struct inode *)0)->i_generation));
+	bpf_probe_read_kernel(&sb, 8, inode + field_offset(((struct inode *)0)->i_sb));
+	bpf_probe_read_kernel(&s->fs_dev, 4, sb + field_offset(((struct super_block *)0)->s_dev));
+	s->bits |= BIT_INO | BIT_FS_DEV;
 }
 
 /* The cgroup that a bio is charged to; 0 where that is not known, or is none of those whose ids user space resolves. */
@@ -269,12 +302,12 @@ static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_f
 	unsigned long ino = 0;
 	void *dirty_inode = 0;
 
-	if (attribution)
+	if (attribution) {
 		s->cgroup = 0;
-	if (!wanted) {
-		s->bits |= origin << ORIGIN_SHIFT;
-		return;
+		s->origin = origin;
 	}
+	if (!wanted)
+		return;
 	if (bio) {
 		s->cgroup = cgroup_of(bio);
 		if (cmd_flags & REQ_META)
@@ -283,8 +316,10 @@ static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_f
 			origin = ORIGIN_DIRECT;
 		else if ((cmd_flags & REQ_OP_MASK) <= REQ_OP_WRITE && bio->bi_iter.bi_size)
 			origin = look_at_page(s, bio, cmd_flags, &dirty_inode, &ino);
+		if (origin == ORIGIN_DIRECT)
+			look_at_file(s, bio);
 	}
-	s->bits |= origin << ORIGIN_SHIFT;
+	s->origin = origin;
 	if (origin == ORIGIN_WRITEBACK && dirty_inode) {
 		name_dirtier(s, dirty_inode, ino);
 		return;
@@ -365,7 +400,7 @@ static __always_inline int begins_anew(struct slot *s, struct request *rq)
 SEC("tp_btf/block_rq_issue")
 int rq_issue(u64 *ctx)
 {
-	struct request *rq = REQUEST_OR_BIO(ctx);
+	struct request *rq = request_argument(ctx);
 	u64 key = key_of(rq);
 	struct held h;
 	u64 now;
@@ -394,7 +429,7 @@ int rq_issue(u64 *ctx)
 SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
 {
-	struct request *rq = REQUEST_OR_BIO(ctx);
+	struct request *rq = request_argument(ctx);
 	u64 key = key_of(rq);
 	struct held h = find_in_flight(key);
 
@@ -414,7 +449,7 @@ static __always_inline void finish(const struct slot *s, struct loss_key *key, u
 
 	if (unlikely(!e)) {
 		key->reason = LOSS_RING_FULL;
-		count_loss(key, 0, 1, s->bytes, s->merges);
+		count_loss(key, (void *)0, 1, s->bytes, s->merges);
 		return;
 	}
 	now = bpf_ktime_get_ns();
@@ -443,7 +478,9 @@ static __always_inline void finish(const struct slot *s, struct loss_key *key, u
 		__builtin_memcpy(e->comm, s->comm, sizeof(e->comm));
 		e->tgid = s->tgid;
 		e->fs_dev = s->fs_dev;
+		e->generation = s->generation;
 	}
+	e->origin = attribution ? s->origin : ORIGIN_UNKNOWN;
 	publish(seat);
 }
 
@@ -458,7 +495,7 @@ static __always_inline void finish_empty_flush(struct request *rq, struct loss_k
 
 	begin(&s, is_accounted(rq) && rq->start_time_ns <= now ? rq->start_time_ns : 0, rq->cmd_flags);
 	s.sector = rq->__sector;
-	s.bits |= ORIGIN_UNKNOWN << ORIGIN_SHIFT;
+	s.origin = ORIGIN_UNKNOWN;
 	finish(&s, key, error, s.bits);
 }
 
@@ -468,7 +505,20 @@ static __attribute__((noinline)) int complete_unknown(u64 object, struct loss_ke
 	if (!key)
 		return 0;
 	key->reason = was_homeless(object, is_last) ? LOSS_SLOT_CLASH : LOSS_CENSORED;
-	return count_loss(key, 0, is_last, bytes, merges);
+	return count_loss(key, (void *)0, is_last, bytes, merges);
+}
+
+/*
+ * A command of the driver or of user space is over: no I/O of ours, but one of the kernel's if it accounts it (reading the
+ * serial number of a virtio disk is enough). The kernel counts whole sectors.
+ */
+static __attribute__((noinline)) int complete_command(struct loss_key *key, u32 op, u32 bytes, u32 is_last)
+{
+	if (!key)
+		return 0;
+	key->reason = LOSS_CENSORED;
+	key->class = op & 1 ? CLASS_WRITE : CLASS_READ;
+	return count_loss(key, (void *)0, is_last, bytes & ~511u, 0);
 }
 
 /* The tracepoint passes a blk_status_t; until 8a7d267b4a2c (5.16) it was a negative errno. */
@@ -510,7 +560,18 @@ int rq_complete(u64 *ctx)
 		struct loss_key who = {};
 
 		who.dev = number_of(disk_of_request(rq));
-		if (op >= REQ_OP_DRV_FIRST || unwanted(who.dev))
+		if (unwanted(who.dev))
+			return 0;
+		if (unlikely(op >= REQ_OP_DRV_FIRST)) {
+			if (is_accounted_command(rq))
+				complete_command(&who, op, bytes, is_last);
+			return 0;
+		}
+		/*
+		 * A request of dm (multipath) is completed by its parts, and then ended with no bytes (dm_end_request,
+		 * drivers/md/dm-rq.c): once is enough. An empty flush still has its bio.
+		 */
+		if (!bytes && !rq->__data_len && !rq->bio && op != REQ_OP_FLUSH)
 			return 0;
 		who.class = class_of(cmd_flags);
 		if (!has_io_start && is_last && !bytes && op == REQ_OP_WRITE && !rq->__data_len)
@@ -537,14 +598,14 @@ int rq_complete(u64 *ctx)
 SEC("tp_btf/block_bio_queue")
 int bio_queue(u64 *ctx)
 {
-	struct bio *bio = REQUEST_OR_BIO(ctx);
+	struct bio *bio = bio_argument(ctx);
 	struct gendisk *disk = disk_of_bio(bio);
 	u32 cmd_flags, dev;
 	struct held h;
 	struct slot *s;
 	u64 now;
 
-	if (disk->queue->mq_ops)
+	if (disk->queue->mq_ops || is_head_of_paths(disk))
 		return 0;
 	dev = number_of(disk);
 	if (unwanted(dev))
@@ -581,7 +642,7 @@ int bio_complete(u64 *ctx)
 	/* Of a request-based disk, or a piece split off a bio, which ends on its own but never was queued. */
 	struct gendisk *disk = disk_of_bio(bio);
 
-	if (!disk || disk->queue->mq_ops || is_clone(bio))
+	if (!disk || disk->queue->mq_ops || is_piece(bio) || is_head_of_paths(disk))
 		return 0;
 	who.dev = number_of(disk);
 	if (unwanted(who.dev))

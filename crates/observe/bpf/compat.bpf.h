@@ -81,6 +81,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	u32 i_rdev;
+	u32 i_generation;
 } CO_RE;
 struct address_space {
 	struct inode *host;
@@ -100,12 +101,19 @@ struct request_queue;
 struct gendisk {
 	int major;
 	int first_minor;
+	char disk_name[32];
 	struct request_queue *queue;
 } CO_RE;
 struct block_device {
 	struct gendisk *bd_disk;
-	void *bd_holder;
+	void *bd_super;
+	void *bd_holder_ops;
 	u64 bd_start_sect;
+} CO_RE;
+/* How the file system of block devices keeps one. */
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
 } CO_RE;
 struct bvec_iter {
 	u64 bi_sector;
@@ -120,6 +128,21 @@ struct bio {
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 	struct bio_vec *bi_io_vec;
+	void *bi_end_io;
+	void *bi_private;
+} CO_RE;
+/* Direct I/O by iomap and, elsewhere, by fs/direct-io.c. */
+struct file___direct {
+	struct inode *f_inode;
+} CO_RE;
+struct kiocb {
+	struct file___direct *ki_filp;
+} CO_RE;
+struct iomap_dio {
+	struct kiocb *iocb;
+} CO_RE;
+struct dio {
+	struct inode *inode;
 } CO_RE;
 
 /* Until 309dca309fc3 ("block: store a block_device pointer in struct bio", 5.12) a bio knew its disk only. */
@@ -139,6 +162,7 @@ struct request {
 	u64 __sector;
 	struct bio *bio;
 	struct bio *biotail;
+	void *part;
 	u64 start_time_ns;
 } CO_RE;
 
@@ -165,6 +189,17 @@ static __always_inline struct gendisk *disk_of_bio(struct bio *bio)
 }
 
 /*
+ * Whether this disk without requests is the head of NVMe multipath: what it is given become requests of its paths, which are
+ * recorded. Of its own bios the kernel shows the end of the first of a request only (6.12), or of none (6.1).
+ */
+static __always_inline int is_head_of_paths(struct gendisk *disk)
+{
+	const char *name = disk->disk_name;
+
+	return name[0] == 'n' && name[1] == 'v' && name[2] == 'm' && name[3] == 'e';
+}
+
+/*
  * First sector of the partition that a bio names, 0 for the whole disk. block_bio_queue fires before
  * blk_partition_remap() turns the bio's sector into one of the disk. Before 0d02129e76ed ("block: merge struct
  * block_device and struct hd_struct", 5.11) and 309dca309fc3 (5.12) the number is not at hand: bio-based devices
@@ -178,27 +213,31 @@ static __always_inline u64 partition_start(struct bio *bio)
 }
 
 /*
- * Request flags were macros until 5f89154e8e9e ("block: Use enum to define RQF_x bit indexes", 6.11) made them an
- * enum and thereby moved some: FLUSH_SEQ was bit 4, IO_STAT bit 13 before.
+ * Request flags were macros until 5f89154e8e9e ("block: Use enum to define RQF_x bit indexes", 6.11) made them an enum and
+ * thereby moved some. The enum has no name on 6.11 and 6.12, and CO-RE finds only named ones: the loader looks the
+ * enumerators up. These are the bits of the macros.
  */
-enum rqf_flags___x { __RQF_FLUSH_SEQ, __RQF_IO_STAT };
+const volatile u8 flush_seq_bit = 4;
+const volatile u8 io_stat_bit = 13;
 
 static __always_inline int in_flush_sequence(struct request *rq)
 {
-	u32 bit = 4;
-
-	if (enum_value_exists(enum rqf_flags___x, __RQF_FLUSH_SEQ))
-		bit = enum_value(enum rqf_flags___x, __RQF_FLUSH_SEQ);
-	return rq->rq_flags >> bit & 1;
+	return rq->rq_flags >> (flush_seq_bit & 31) & 1;
 }
 
 static __always_inline int is_accounted(struct request *rq)
 {
-	u32 bit = 13;
+	return rq->rq_flags >> (io_stat_bit & 31) & 1;
+}
 
-	if (enum_value_exists(enum rqf_flags___x, __RQF_IO_STAT))
-		bit = enum_value(enum rqf_flags___x, __RQF_IO_STAT);
-	return rq->rq_flags >> bit & 1;
+/*
+ * Whether the kernel counts this command of a driver or of user space: 5.15 did if it knew the disk, 6.1 does not, and since
+ * 6.11 it does where queue/iostats_passthrough is set. What it counts has a part of a disk to be counted for, which it gets
+ * with the start of its account.
+ */
+static __always_inline int is_accounted_command(struct request *rq)
+{
+	return is_accounted(rq) && rq->part;
 }
 
 /*
@@ -231,9 +270,81 @@ static __always_inline int pages_are_pinned(struct bio *bio)
 	return marks_pinned_pages && bio->bi_flags >> BIO_PAGE_PINNED & 1;
 }
 
-static __always_inline int is_clone(struct bio *bio)
+/*
+ * The kernel's functions that end a bio of direct I/O, by whose addresses such a bio is known and with it the type of
+ * bi_private; 0: not known. A bio that is too large for its device is split, and its front refers to the rest.
+ */
+const volatile u64 end_of_iomap_dio = 0;
+const volatile u64 end_of_dio = 0;
+const volatile u64 end_of_dio_aio = 0;
+const volatile u64 end_of_split = 0;
+
+/*
+ * A piece split off a bio was never queued on its own, and ends by a function of its own. Where that is not known a
+ * clone is taken for one, which may also be what a layer above queued and whose start was not shown.
+ */
+static __always_inline int is_piece(struct bio *bio)
 {
-	return bio->bi_flags >> BIO_CLONED & 1;
+	return end_of_split ? (u64)bio->bi_end_io == end_of_split : bio->bi_flags >> BIO_CLONED & 1;
+}
+
+/* The inode of the file that a bio of direct I/O reads or writes; 0 if that is not known. */
+static __always_inline void *inode_of_direct(struct bio *bio)
+{
+	u64 end = (u64)bio->bi_end_io;
+	void *of = bio->bi_private, *next = 0;
+
+	if (end_of_split && end == end_of_split) {
+		bpf_probe_read_kernel(&end, 8, of + field_offset(((struct bio *)0)->bi_end_io));
+		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct bio *)0)->bi_private));
+		of = next;
+	}
+	if (end_of_iomap_dio && end == end_of_iomap_dio && field_exists(((struct iomap_dio *)0)->iocb)) {
+		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct iomap_dio *)0)->iocb));
+		bpf_probe_read_kernel(&next, 8, next + field_offset(((struct kiocb *)0)->ki_filp));
+		bpf_probe_read_kernel(&next, 8, next + field_offset(((struct file___direct *)0)->f_inode));
+		return next;
+	}
+	if (end_of_dio && (end == end_of_dio || end == end_of_dio_aio) && field_exists(((struct dio *)0)->inode)) {
+		bpf_probe_read_kernel(&next, 8, of + field_offset(((struct dio *)0)->inode));
+		return next;
+	}
+	return 0;
+}
+
+/*
+ * Whether a file system is mounted on the block device with this inode. That somebody holds the device (bd_holder) says
+ * less: so do O_EXCL, dm and md. File systems registered themselves in bd_super until 6.6, and hold the device by operations
+ * of their own since 0718afd47f70 ("block: introduce holder ops", 6.5).
+ */
+static __always_inline int is_mounted(void *inode)
+{
+	void *bdev, *file_system = 0;
+
+	if (!field_exists(((struct bdev_inode *)0)->vfs_inode))
+		return 0;
+	bdev = inode - field_offset(((struct bdev_inode *)0)->vfs_inode);
+	if (field_exists(((struct block_device *)0)->bd_super))
+		bpf_probe_read_kernel(&file_system, 8, bdev + field_offset(((struct block_device *)0)->bd_super));
+	else if (field_exists(((struct block_device *)0)->bd_holder_ops))
+		bpf_probe_read_kernel(&file_system, 8, bdev + field_offset(((struct block_device *)0)->bd_holder_ops));
+	return file_system != 0;
+}
+
+enum pageflags___x { PG_writeback };
+
+/*
+ * A page of the page cache or the swap cache is locked while it is read and under write-back while it is written; one that
+ * only lends its memory to direct I/O is neither. The flags are the first word of a page, PG_locked always their first bit.
+ */
+static __always_inline int is_read_or_written_back(void *page)
+{
+	u64 flags = 0, mask = 1;
+
+	if (enum_value_exists(enum pageflags___x, PG_writeback))
+		mask |= 1ull << enum_value(enum pageflags___x, PG_writeback);
+	bpf_probe_read_kernel(&flags, 8, page);
+	return (flags & mask) != 0;
 }
 
 /* struct page lost `mapping` to struct folio step by step (folios: 7b230db3b8d3, 5.16). */
@@ -246,11 +357,31 @@ static __always_inline u32 mapping_offset(void)
 
 /*
  * a54895fa057c ("block: remove the request_queue to argument request based tracepoints", 5.11, and in 5.10.137)
- * took the first argument away from block_rq_issue, block_rq_merge; e8a676d61c07 ("block: simplify and extend the
- * block_bio_merge tracepoint class", 5.11) from block_bio_queue. The loader tries the new form first.
+ * removed the first argument of block_rq_issue and block_rq_merge; e8a676d61c07 ("block: simplify and extend the
+ * block_bio_merge tracepoint class", 5.11 only) that of block_bio_queue. The loader tries each form.
  */
-const volatile u8 has_queue_argument = 0;
+const volatile u8 request_has_queue_argument = 0;
+const volatile u8 bio_has_queue_argument = 0;
 
-#define REQUEST_OR_BIO(ctx) ((void *)(has_queue_argument ? (ctx)[1] : (ctx)[0]))
+/*
+ * An argument of the tracepoint. In assembler, since the compiler would merge two loads into one through a pointer that
+ * it calculated, and the verifier allows no calculation with `ctx` before a load.
+ */
+#define ARGUMENT(ctx, n)                                                                                             \
+	({                                                                                                           \
+		void *argument_;                                                                                     \
+		__asm__ volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(argument_) : "r"(ctx), "i"((n) * 8));              \
+		argument_;                                                                                           \
+	})
+
+static __always_inline struct request *request_argument(u64 *ctx)
+{
+	return request_has_queue_argument ? ARGUMENT(ctx, 1) : ARGUMENT(ctx, 0);
+}
+
+static __always_inline struct bio *bio_argument(u64 *ctx)
+{
+	return bio_has_queue_argument ? ARGUMENT(ctx, 1) : ARGUMENT(ctx, 0);
+}
 
 #endif

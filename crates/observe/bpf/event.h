@@ -12,19 +12,19 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef signed int s32;
 
-/* io_event.bits: what of the event is known. Bits 4 and 5 hold the origin. */
+/* io_event.bits: what of the event is known. */
 enum {
 	BIT_START = 1 << 0,  /* queue_ns is known */
 	BIT_WHO = 1 << 1,    /* tgid and comm are known */
-	BIT_INO = 1 << 2,    /* ino is known */
+	BIT_INO = 1 << 2,    /* ino and generation are known */
 	BIT_FS_DEV = 1 << 3, /* fs_dev is known */
-	ORIGIN_SHIFT = 4,
 	BIT_ERRNO = 1 << 6, /* error is an errno, not a blk_status_t */
 	BIT_BIO = 1 << 7,   /* of a bio-based device: device_ns runs from queueing to completion, queue_ns is unknown */
 };
 
 /* Numbers of the model's Origin. */
 enum { ORIGIN_DIRECT = 0, ORIGIN_WRITEBACK = 1, ORIGIN_METADATA = 2, ORIGIN_UNKNOWN = 3 };
+enum { ORIGIN_BUFFERED_READ = 4, ORIGIN_READAHEAD = 5 };
 
 /* One completed I/O, as it lies in its CPU's ring. Times are nanoseconds of CLOCK_MONOTONIC. */
 struct io_event {
@@ -43,9 +43,12 @@ struct io_event {
 	u16 merges; /* saturates */
 	u8 error;   /* blk_status_t, or errno if BIT_ERRNO */
 	u8 bits;
+	u32 generation; /* which of the files that had the inode number */
+	u8 origin;
+	u8 unused[3];
 	u64 seat; /* written last: the number of its seat (cpu_ring) plus one */
 };
-_Static_assert(sizeof(struct io_event) == 96, "io_event: change src/trace/event.rs too");
+_Static_assert(sizeof(struct io_event) == 104, "io_event: change src/trace/event.rs too");
 
 /*
  * A CPU's ring of events: those of the seats from `tail` to `head` are on their way. Kernel and user space write to
@@ -108,7 +111,10 @@ struct slot {
 	char comm[16];
 	u32 tgid;
 	u32 fs_dev;
-	u64 rest[3];
+	u32 generation;
+	u8 origin;
+	u8 unused_too[3];
+	u64 rest[2];
 };
 _Static_assert(sizeof(struct slot) == 128, "slot: change src/trace/slots.rs too");
 

@@ -136,8 +136,11 @@ int process_exit(u64 *ctx)
 static __always_inline void held_up(struct task *t, u32 by)
 {
 	t->held |= by;
-	if (!t->enter_ns)
+	if (!t->enter_ns) {
 		t->enter_ns = bpf_ktime_get_ns();
+		if (t->run)
+			t->run--; /* it stands for itself, no other call does */
+	}
 }
 
 SEC("tp_btf/block_bio_queue")

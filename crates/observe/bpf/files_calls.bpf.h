@@ -193,8 +193,9 @@ static __attribute__((noinline)) struct file_request *resolve(struct task *t, s3
 	if (!file)
 		return 0;
 	r = request_behind(file, fd, &place);
+	/* What was not timed of the same request still waits for a call that is. */
+	t->run = r && t->cached_key == file && t->cached_fd == fd ? t->run - t->untimed_left : 0;
 	t->untimed_left = 0;
-	t->run = 0;
 	t->last_ns = 0;
 	t->shares = current()->files->count.counter != 1;
 	t->cached_fd = fd;
@@ -314,10 +315,10 @@ static __attribute__((noinline)) int exit_rare(struct task *t, s64 ret, u64 now,
 	case K_SENDFILE:
 		r = resolve(t, t->fd);
 		if (r)
-			returned(r, t->enter_ns, now, ret, how_of(t), 1);
+			returned(r, t->enter_ns, now, ret, how_of(t), 1, 1);
 		r = resolve(t, t->fd2);
 		if (r)
-			returned(r, t->enter_ns, now, ret, how_of(t) | HOW_WRITE, 1);
+			returned(r, t->enter_ns, now, ret, how_of(t) | HOW_WRITE, 1, 1);
 		break;
 	}
 	return 0;
@@ -327,8 +328,8 @@ static __attribute__((noinline)) int exit_rare(struct task *t, s64 ret, u64 now,
 static __always_inline void moved_data(struct task *t, s64 ret, u32 kind)
 {
 	struct file_request *r = request_of(t, t->fd);
+	int shared, on_memory = t->small && !t->held && ret > 0;
 	u64 now;
-	int shared;
 
 	if (!r)
 		return;
@@ -338,10 +339,14 @@ static __always_inline void moved_data(struct task *t, s64 ret, u32 kind)
 		return;
 	}
 	now = bpf_ktime_get_ns();
-	if (!t->enter_ns) /* another thread has put another file behind the descriptor meanwhile */
+	if (!t->enter_ns) { /* no data I/O, or another thread has put another file behind the descriptor meanwhile */
 		t->enter_ns = now;
-	returned(r, t->enter_ns, now, ret, how_of(t) | (kind == K_WRITE ? HOW_WRITE : 0), shared);
-	if (likely(t->small && !t->held && ret > 0))
+		if (t->run)
+			t->run--;
+	}
+	returned(r, t->enter_ns, now, ret, how_of(t) | (kind == K_WRITE ? HOW_WRITE : 0), on_memory ? calls_since(t) : 1,
+		 shared);
+	if (likely(on_memory))
 		choose_sample(t, r, now, shared);
 }
 

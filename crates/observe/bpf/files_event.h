@@ -53,6 +53,7 @@ enum {
 	F_AT_EXIT = 1 << 11,	  /* closed by the end of its process, or by exec */
 	F_BLOCK_DEVICE = 1 << 12, /* a device node, not a file */
 	F_ESTIMATED = 1 << 13,	  /* not all of its I/Os were timed: see SAMPLE_AFTER */
+	F_NO_HISTOGRAM = 1 << 14, /* all histograms were taken, or a count was full: its latencies are not known */
 };
 
 /* io_detail.how */
@@ -75,6 +76,27 @@ enum {
 #define SAMPLE_BYTES 16384
 #define SAMPLE_RUN 32
 #define SAMPLE_WITHIN_NS 20000
+
+/*
+ * The data I/Os of a request after the first DETAILS are counted by duration, reads and writes apart, in buckets: 8 ns
+ * wide up to 256 ns, then 16 to each power of two, up to 137 s. The bucket's middle is off by at most 1/32, or 4 ns. The
+ * same rule is CallHistogram's in the model.
+ */
+#define HISTOGRAM_UNIT_SHIFT 3
+#define HISTOGRAM_SUB_BITS 4
+#define HISTOGRAM_BUCKETS 496
+#define HISTOGRAM_MAX ((1ull << 34) - 1) /* in units */
+#define HISTOGRAM_FULL 0xf0000000u	 /* a count that reaches this goes no further */
+
+/*
+ * Lies in a table that user space maps. Taken at a request's first call of the class that needs it; given back by user
+ * space once the request has ended, so that nothing is copied.
+ */
+struct histogram {
+	u64 owner; /* key of the request, plus 1 for writes; 0: free */
+	u32 counts[HISTOGRAM_BUCKETS];
+};
+_Static_assert(sizeof(struct histogram) == 1992, "histogram: change src/trace/files/histograms.rs too");
 
 /* One data I/O of a request. */
 struct io_detail {
@@ -111,7 +133,7 @@ struct file_request {
 	u32 slowest_bytes; /* saturates */
 	u32 untimed;	   /* data I/Os that were not timed: not in active_ns */
 	u32 sampled;	   /* data I/Os of their kind that were, and how long those took */
-	u32 pad2;
+	u16 histograms[2]; /* of reads and of writes: place in the table plus 1; 0: none */
 	u64 sampled_ns;
 	u64 slowest_enter_ns;
 	u64 slowest_ns;

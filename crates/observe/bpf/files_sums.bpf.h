@@ -5,15 +5,6 @@
 
 #include "files_threads.bpf.h"
 
-/* Adds with a locked instruction (some 6 ns) only where another thread may add at the same time. */
-#define ADD(shared, to, n)                             \
-	do {                                           \
-		if (unlikely(shared))                  \
-			__sync_fetch_and_add(to, n);   \
-		else                                   \
-			*(to) += (n);                  \
-	} while (0)
-
 /* Counts one data I/O by its direction. */
 static __always_inline void count(struct file_request *r, int writes, u64 bytes, int shared)
 {
@@ -26,8 +17,10 @@ static __always_inline void count(struct file_request *r, int writes, u64 bytes,
 	}
 }
 
-/* Sums up one data I/O. */
-static __always_inline void account(struct file_request *r, u64 enter, u64 now, u64 bytes, u32 how, int shared)
+/*
+ * Sums up one data I/O. `calls`: how many it stands for, where those before it were not timed.
+ */
+static __always_inline void account(struct file_request *r, u64 enter, u64 now, u64 bytes, u32 how, u32 calls, int shared)
 {
 	u32 n = r->ios_in + r->ios_out;
 	u64 duration = now - enter;
@@ -46,6 +39,12 @@ static __always_inline void account(struct file_request *r, u64 enter, u64 now, 
 		d->duration_ns = duration >> 32 ? ~0u : duration;
 		d->bytes = bytes >> 32 ? ~0u : bytes;
 		r->first_how[n & (DETAILS - 1)] = how;
+	} else {
+		u32 writes = how & HOW_WRITE ? 1 : 0, histogram = r->histograms[writes];
+
+		if (unlikely(!histogram))
+			histogram = histogram_of(r, writes);
+		count_duration(histogram, duration, calls, shared);
 	}
 	if (unlikely(duration > r->slowest_ns)) {
 		r->slowest_ns = duration;
@@ -62,10 +61,16 @@ static __always_inline void account_untimed(struct file_request *r, u64 bytes, u
 	ADD(shared, &r->untimed, 1);
 }
 
+/* The calls since the last one on memory that was timed, the one that has ended now included. */
+static __always_inline u32 calls_since(const struct task *t)
+{
+	return t->run - t->untimed_left + 1;
+}
+
 /* A timed I/O on memory has ended: shall the next ones be timed? */
 static __always_inline void choose_sample(struct task *t, struct file_request *r, u64 now, int shared)
 {
-	u32 calls = t->run - t->untimed_left + 1;
+	u32 calls = calls_since(t);
 
 	t->untimed_left = 0;
 	t->run = 0;
@@ -79,11 +84,11 @@ static __always_inline void choose_sample(struct task *t, struct file_request *r
 	t->last_ns = now;
 }
 
-/* Counts what a call that may move data came to. */
-static __always_inline void returned(struct file_request *r, u64 enter, u64 now, s64 ret, u32 how, int shared)
+/* Counts what a call that may move data came to; `calls` as for account(). */
+static __always_inline void returned(struct file_request *r, u64 enter, u64 now, s64 ret, u32 how, u32 calls, int shared)
 {
 	if (likely(ret > 0))
-		account(r, enter, now, ret, how, shared);
+		account(r, enter, now, ret, how, calls, shared);
 	else if (ret < 0)
 		ADD(shared, &r->failed, 1);
 	else if (!(how & HOW_WRITE))

@@ -3,7 +3,7 @@
 #ifndef IOLENS_FILES_TABLE_BPF_H
 #define IOLENS_FILES_TABLE_BPF_H
 
-#include "files_compat.bpf.h"
+#include "files_histograms.bpf.h"
 
 /* enum kind of each system call, for this machine's numbers. */
 const volatile u8 kind_of[512] = {};
@@ -90,12 +90,9 @@ static __always_inline void lose(u32 kind)
 
 /* ---- the table of requests ---- */
 
-/* Two rounds: files come from slabs all over memory, and their addresses have structure in all but the lowest bits. */
 static __always_inline u32 set_of(u64 key)
 {
-	key = (key >> 4) * 0x9E3779B97F4A7C15ull;
-	key = (key ^ key >> 32) * 0xD6E8FEB86659FD93ull;
-	return key >> (set_shift & 63);
+	return mixed(key) >> (set_shift & 63);
 }
 
 /* A request and its place: its set's number times FILE_WAYS, and its way. */
@@ -166,8 +163,10 @@ static __attribute__((noinline)) void emit(struct file_request *r)
 		e->key = 1;
 		e->close_exit_ns = bpf_ktime_get_ns();
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	} else {
+	} else { /* user space will not hear of its histograms */
 		lose(FILES_LOST_RING);
+		free_histogram(r->histograms[0]);
+		free_histogram(r->histograms[1]);
 	}
 	key = r->key;
 	__sync_val_compare_and_swap(&r->key, key, 0);

@@ -177,6 +177,6 @@ int uring_complete(u64 *ctx)
 	if (!r)
 		return 0;
 	r->flags |= F_IO_URING;
-	returned(r, enter, now, res, HOW_ASYNC | (kind == K_WRITE ? HOW_WRITE : 0), 1);
+	returned(r, enter, now, res, HOW_ASYNC | (kind == K_WRITE ? HOW_WRITE : 0), 1, 1);
 	return 0;
 }

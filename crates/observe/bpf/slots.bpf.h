@@ -44,6 +44,9 @@ struct held {
 	u16 id;
 	u16 missed; /* so many that had its slot just before it were not seen to end */
 	u8 was_accounted; /* when the slot was taken: the last I/O of the same request was */
+	/* A structure is copied whole, and before 6715df8d5d24 ("bpf: Allow reads from uninit
+	 * stack", 6.3) no program may read a byte of its stack that it has not written. */
+	u8 unused[3];
 };
 
 /*

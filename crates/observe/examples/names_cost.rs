@@ -5,7 +5,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Instant;
 
-use iolens_core::model::DevId;
+use iolens_core::model::{DevId, Inode};
 use iolens_observe::topology::Names;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,14 +17,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let meta = entry?.metadata()?;
         if meta.is_file() {
             let dev = DevId::new(rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev())).0;
-            files.push((dev, meta.ino() as i64));
+            files.push(Inode { fs_dev: dev, ino: meta.ino() as i64, generation: None });
         }
     }
     let mut names = Names::new();
     let (mut took_ns, mut found) = (Vec::with_capacity(rounds * files.len()), 0);
-    for (dev, ino) in std::iter::repeat_n(&files, rounds).flatten() {
+    for inode in std::iter::repeat_n(&files, rounds).flatten() {
         let begin = Instant::now();
-        found += usize::from(names.file(*dev, *ino, None).is_some());
+        found += usize::from(names.file(*inode, None).is_some());
         took_ns.push(begin.elapsed().as_nanos());
     }
     took_ns.sort_unstable();

@@ -1,9 +1,12 @@
-//! The outside world turned into observations. Linux, privileges and `unsafe` live only here.
+//! The running machine as observations. Linux, privileges and `unsafe` are only here.
 //!
-//! Who may know whom: this crate knows `iolens_core::model` only.
+//! [`trace`] yields every block I/O from eBPF probes, [`counters`] reads `/proc` and `/sys` at a steady pace, [`topology`]
+//! says what the numbers of devices, files and control groups are called, [`writeback`] handles a file's dirty pages.
+//! Start at [`trace::Tracer`] or [`counters::Sampler`]. Nothing here stores or analyses.
+//!
+//! Who may use it: `control`, `recorder`, `lab` and the program. This crate knows `iolens_core::model` only.
 
 pub mod counters;
-pub mod import;
 pub mod terminal;
 pub mod topology;
 pub mod trace;

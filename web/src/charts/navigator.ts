@@ -1,4 +1,4 @@
-import type { Severity } from "../data";
+import type { Severity } from "../generated/page";
 import { h, onFrame } from "../dom";
 import { finerThan } from "../levels";
 import type { Store } from "../store";
@@ -174,7 +174,7 @@ export class Navigator {
 
   #drawLosses(ctx: CanvasRenderingContext2D): void {
     const plot = { ctx, left: this.#left, top: MARKERS, width: this.#width, height: HEIGHT - STRIP - MARKERS - 3, x: (t: number) => this.#x(t) };
-    for (const l of this.store.data.lossy) hatch(plot, this.#x(l.from_s), this.#x(l.to_s));
+    for (const l of this.store.data.lossy) if (l.marks) hatch(plot, this.#x(l.from_s), this.#x(l.to_s));
   }
 
   #drawFindings(ctx: CanvasRenderingContext2D): void {

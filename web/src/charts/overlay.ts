@@ -21,7 +21,7 @@ export function drawUnderlay(plot: Plot, store: Store): void {
   drawFinding(plot, store);
   const devices = store.scope?.devices ?? [];
   for (const l of store.data.lossy) {
-    if (l.device === null || devices.includes(l.device)) hatch(plot, plot.x(l.from_s), plot.x(l.to_s));
+    if (l.marks && (l.device === null || devices.includes(l.device))) hatch(plot, plot.x(l.from_s), plot.x(l.to_s));
   }
   ctx.strokeStyle = theme().muted;
   ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);

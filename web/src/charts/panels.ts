@@ -1,6 +1,5 @@
-import type { ColumnName } from "../data";
 import * as format from "../format";
-import type { Slots } from "../levels";
+import type { ColumnName, Slots } from "../levels";
 import { theme } from "../theme";
 
 /** One line of a chart. */

@@ -2,7 +2,9 @@ import { logTicks } from "../charts/base";
 import { Frame, ticks } from "../charts/svg";
 import { h, s, term } from "../dom";
 import { ABSENT } from "../format";
-import type { Series } from "./data";
+
+/** A value per group of time; `null` where there is none. */
+export type Series = (number | null)[];
 
 export const HEIGHT = 210;
 

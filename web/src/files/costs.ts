@@ -1,6 +1,6 @@
 import { h, term } from "../dom";
 import * as format from "../format";
-import type { ClassReport, ClassTable, FilesData, Part } from "./data";
+import type { ClassReport, ClassTable, FilesBlock, Part } from "../generated/page";
 
 type Cell = [number | null | undefined, number | null | undefined];
 
@@ -19,12 +19,12 @@ const ROWS: [string, number, (t: ClassTable) => Cell, (v: number | null | undefi
   ["close", 1, (t) => part(t.direct.close), format.micros],
   ["block I/O inside the calls", 1, (t) => part(t.direct.device), format.micros],
   ["Reads from memory", 0, (t) => [t.direct.cache_hit_percent, null], format.percent],
-  ["Classical: I/O", 0, (t) => [t.classical?.io_us, null], format.micros],
-  ["Classical: overhead", 0, (t) => [t.classical?.overhead_us, null], format.micros],
+  ["From response times: I/O", 0, (t) => [t.classical?.io_us, null], format.micros],
+  ["From response times: overhead", 0, (t) => [t.classical?.overhead_us, null], format.micros],
 ];
 
 /** The decomposition of response times, classical and direct, over all and over the peak, with the verdict. */
-export function costs(data: FilesData): HTMLElement {
+export function costs(data: FilesBlock): HTMLElement {
   const columns = data.classes.flatMap((c) => [
     { title: `${c.class}, all`, table: c.all },
     ...(c.peak && c.peak.requests > 0 ? [{ title: `${c.class}, peak`, table: c.peak }] : []),
@@ -53,6 +53,6 @@ export function costs(data: FilesData): HTMLElement {
 function verdict(c: ClassReport): HTMLElement[] {
   const v = c.all.verdict;
   if (!v) return [];
-  const badge = h("b", { class: `badge ${v.valid ? "ok" : "warning"}`, text: v.valid ? "VALID" : "INVALID" });
-  return [h("p", { class: "note verdict" }, `Class ${c.class}: the classical numbers are `, badge, `: ${v.why}`)];
+  const badge = h("b", { class: `badge ${v.valid ? "ok" : "info"}`, text: v.valid ? "applies" : "not applicable, hidden" });
+  return [h("p", { class: "note verdict" }, `Class ${c.class}: response-time decomposition `, badge, `: ${v.why}`)];
 }

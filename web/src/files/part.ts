@@ -5,10 +5,10 @@ import * as format from "../format";
 import { segmented } from "../sections/distributions";
 import { Table } from "../sections/table";
 import type { Store } from "../store";
-import { card, chart, type ChartSpec, type Line } from "./charts";
-import type { ClassReport, FilesData, Series } from "./data";
+import { card, chart, type ChartSpec, type Line, type Series } from "./charts";
+import type { ClassReport, FilesBlock } from "../generated/page";
 import { costs } from "./costs";
-import { GROUP_COLUMNS, SYNC_COLUMNS, syncText } from "./tables";
+import { CALL_COLUMNS, GROUP_COLUMNS, SYNC_COLUMNS, callRows, syncText } from "./tables";
 import { slowList } from "./waterfall";
 
 const NAMES: Record<string, string> = { in: "in (reads)", out: "out (writes)", mixed: "mixed", none: "without data", sync: "syncs", all: "all" };
@@ -17,7 +17,7 @@ const NAMES: Record<string, string> = { in: "in (reads)", out: "out (writes)", m
 const ROUND_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400];
 
 /** The Files part; `null` if the recording has no file-level requests. */
-export function filesPart(data: FilesData | undefined, store: Store): HTMLElement | null {
+export function filesPart(data: FilesBlock | undefined, store: Store): HTMLElement | null {
   return data ? new FilesPart(data, store).root : null;
 }
 
@@ -32,7 +32,7 @@ class FilesPart {
   #scale: "own" | "common" = "own";
   #width = 0;
 
-  constructor(readonly data: FilesData, readonly store: Store) {
+  constructor(readonly data: FilesBlock, readonly store: Store) {
     this.#sizeClass = data.classes.find((c) => c.by_size.length > 0)?.class ?? "in";
     this.#loadClass = data.classes.find((c) => c.by_load)?.class ?? "in";
     this.root = h(
@@ -114,7 +114,7 @@ class FilesPart {
     return { id, title, definition, xs, steps: true, xTicks, at, lines, ...more };
   }
 
-  #lines(pick: (c: FilesData["over_time"]["classes"][number]) => Series, about: (c: string) => string, only: (c: string) => boolean): Line[] {
+  #lines(pick: (c: FilesBlock["over_time"]["classes"][number]) => Series, about: (c: string) => string, only: (c: string) => boolean): Line[] {
     const classes = this.data.over_time.classes.filter((c) => only(c.class));
     return classes.map((c) => ({ label: NAMES[c.class] ?? c.class, cls: `c-${c.class}`, values: pick(c), about: about(c.class) }));
   }
@@ -149,8 +149,8 @@ class FilesPart {
     const cls = this.#set === "all" ? "c-all" : `c-${this.#set}`;
     const lines: Line[] = u
       ? [
-          { label: "75 % of slots have at most", cls: `${cls} upper`, values: u.p75, thin: true },
-          { label: "half of the slots have at most", cls, values: u.p50 },
+          { label: "p75", cls: `${cls} upper`, values: u.p75, thin: true },
+          { label: "p50", cls, values: u.p50 },
         ]
       : [];
     return chart(this.#overTime("files-concurrent", "Concurrent requests, 2 ms slots", "fileConcurrent", lines, { axis: format.short, full: format.number }), this.#width, pick);
@@ -252,12 +252,13 @@ class FilesPart {
 
   #tables(): (HTMLElement | null)[] {
     const d = this.data;
-    const gap = (name: string, rows: FilesData["files"]) => (rows.length > 0 ? new Table(name, GROUP_COLUMNS, rows, 5, "None.").root : null);
-    const sync = (name: string, rows: FilesData["syncs_by_path"]) => (rows.length > 0 ? new Table(name, SYNC_COLUMNS, rows, 6, "None.").root : null);
+    const gap = (name: string, rows: FilesBlock["files"]) => (rows.length > 0 ? new Table(name, GROUP_COLUMNS, rows, 5, "None.").root : null);
+    const sync = (name: string, rows: FilesBlock["syncs_by_path"]) => (rows.length > 0 ? new Table(name, SYNC_COLUMNS, rows, 6, "None.").root : null);
     const text = syncText(d);
     return [
       gap("File-level requests by process", d.processes),
       gap("The most expensive files", d.files),
+      d.calls.length > 0 ? new Table("Latency per call, by file", CALL_COLUMNS, callRows(d.calls), 6, "None.").root : null,
       sync("Syncs by process", d.syncs_by_process),
       sync("Syncs by file", d.syncs_by_path),
       text ? h("p", { class: "note", text }) : null,

@@ -1,6 +1,6 @@
 import * as format from "../format";
 import type { Column } from "../sections/table";
-import type { FilesData, Group, SyncGroup } from "./data";
+import type { CallSummary, FileCalls, FilesBlock, Group, SyncGroup } from "../generated/page";
 
 function numeric<Row>(title: string, definition: string, key: (r: Row) => number | null, text: (v: number | null) => string): Column<Row> {
   return { title, definition, numeric: true, key, text: (r) => text(key(r)) };
@@ -31,8 +31,25 @@ export const SYNC_COLUMNS: Column<SyncGroup>[] = [
   numeric("Failed", "fileSync", (g) => g.failed, format.count),
 ];
 
+type Call = CallSummary & { key: string; call: string };
+
+/** A row for each kind of call on each file. */
+export function callRows(files: FileCalls[]): Call[] {
+  return files.flatMap((f) => (["read", "write", "sync"] as const).flatMap((kind) => (f[kind] ? [{ ...f[kind], key: f.key, call: kind === "sync" ? "fsync" : kind }] : [])));
+}
+
+export const CALL_COLUMNS: Column<Call>[] = [
+  { title: "File", key: (c) => c.key, text: (c) => (c.low_n ? `${c.key} (few)` : c.key), cls: "name" },
+  { title: "Call", key: (c) => c.call, text: (c) => c.call },
+  numeric("Calls", "fileCalls", (c) => c.n, format.count),
+  numeric("Mean", "fileCalls", (c) => c.mean_us, format.micros),
+  numeric("p50", "fileCalls", (c) => c.p50_us, format.micros),
+  numeric("p99", "fileCalls", (c) => c.p99_us, format.micros),
+  numeric("Max", "fileCalls", (c) => c.max_us, format.micros),
+];
+
 /** What the devices did while syncs waited, and whose the rest of the block I/O is. */
-export function syncText(d: FilesData): string {
+export function syncText(d: FilesBlock): string {
   const sync = d.while_syncing
     .map((m) => `While syncs waited for ${m.device} (${format.span(m.seconds)}) it completed ${format.count(m.writes)} writes (${format.bytes(m.written_bytes)}), ${format.count(m.flushes)} flushes and ${format.count(m.reads)} reads. `)
     .join("");

@@ -1,7 +1,7 @@
 import { ticks } from "../charts/svg";
 import { h, s, term } from "../dom";
 import * as format from "../format";
-import type { SlowIo, SlowRequest } from "./data";
+import type { SlowIo, SlowRequest } from "../generated/page";
 
 /** A stretch of a request, in microseconds after its opening. */
 export interface Stretch {

@@ -1,7 +1,7 @@
 import { logTicks } from "../charts/base";
 import { Frame, ticks } from "../charts/svg";
 import { fromLogCode, unpackColumn } from "../codec";
-import type { Depth, Rhythm } from "../data";
+import type { DepthBlock, Rhythm } from "../generated/page";
 import { h, s } from "../dom";
 import * as format from "../format";
 import { autocorrelation, logSeries } from "../rhythm";
@@ -12,7 +12,7 @@ const HEIGHT = 230;
 export const ONE_DEVICE = "This is told of one device: choose one above.";
 
 /** What the analyses say of the one device that is shown, if it is one. */
-export function depthOf(store: Store): Depth | undefined {
+export function depthOf(store: Store): DepthBlock | undefined {
   const devices = store.scope?.devices ?? [];
   return devices.length === 1 ? store.data.depth?.find((d) => d.device === devices[0]) : undefined;
 }

@@ -1,16 +1,16 @@
 import { logTicks } from "../charts/base";
 import { Frame, decades, ticks } from "../charts/svg";
-import type { ClassName, Scope } from "../data";
+import type { Class, ScopeBlock } from "../generated/page";
 import { fill, h, s, term } from "../dom";
 import * as format from "../format";
-import { bucketQuantile, loadPoints, openBuckets, type LoadPoint } from "../levels";
+import { loadPoints, openBuckets, type LoadPoint } from "../levels";
 import type { Store } from "../store";
 import { card, emptyText, legendRow } from "./card";
 import { attributionCard, rhythmCard } from "./depth";
 import { setCard } from "./sets";
 import { stagesCard } from "./stages";
 
-const CLASSES: ClassName[] = ["read", "write", "discard", "flush"];
+const CLASSES: Class[] = ["read", "write", "discard", "flush"];
 const HEIGHT = 230;
 const PER_OCTAVE = 8;
 
@@ -48,12 +48,12 @@ export class Distributions {
     return Math.max(240, Math.floor((all - 20 * (columns - 1)) / columns) - 34);
   }
 
-  #classes(): ClassName[] {
+  #classes(): Class[] {
     const { read, write } = this.store.show;
     return CLASSES.filter((c) => (c === "read" ? read : c === "write" ? write : true));
   }
 
-  #latency(scope: Scope): HTMLElement {
+  #latency(scope: ScopeBlock): HTMLElement {
     const stages: [Stage, string][] = [["total", "Total"], ["queue", "Queue"], ["device", "Device"]];
     const controls = segmented("Stage of the latency", stages, this.#stage, (v) => {
       this.#stage = v;
@@ -69,7 +69,7 @@ export class Distributions {
     const hi = Math.max(...curves.map(({ buckets }) => (buckets.at(-1)?.[0] ?? 0) + 1), lo + 3 * PER_OCTAVE);
     const shares = curves.map(({ c, buckets }) => {
       const n = buckets.reduce((sum, b) => sum + (b[1] ?? 0), 0);
-      return { c, n, bars: buckets.map(([k, v]) => [k ?? 0, (v ?? 0) / n] as [number, number]), buckets };
+      return { c, n, bars: buckets.map(([k, v]) => [k ?? 0, (v ?? 0) / n] as [number, number]) };
     });
     const top = Math.max(...shares.flatMap(({ bars }) => bars.map((b) => b[1]))) * 1.08;
     for (const t of ticks(top, 4)) frame.yTick(t / top, format.percent(t * 100));
@@ -79,14 +79,14 @@ export class Distributions {
       frame.xTick(place(PER_OCTAVE * Math.log2(d * 1e3)), format.micros(d));
     }
     for (const { c, bars } of shares) frame.add(...outline(frame, bars, place, top, c));
-    const rows = shares.map(({ c, n, buckets }) => {
-      const q = (p: number) => format.micros(bucketQuantile(buckets, p, PER_OCTAVE));
-      return legendRow(c, plural(c), `p50 ${q(0.5)} · p90 ${q(0.9)} · p99 ${q(0.99)} · n = ${format.count(n)}`);
+    const rows = shares.map(({ c, n }) => {
+      const [p50, p90, p99] = scope.distributions.percentiles_us[c]?.[this.#stage] ?? [];
+      return legendRow(c, plural(c), `p50 ${format.micros(p50)} · p90 ${format.micros(p90)} · p99 ${format.micros(p99)} · n = ${format.count(n)}`);
     });
     return card("latency-dist", title, "latencyDistribution", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
 
-  #size(scope: Scope): HTMLElement {
+  #size(scope: ScopeBlock): HTMLElement {
     const weights: [SizeWeight, string][] = [["ios", "I/Os"], ["bytes", "Bytes"]];
     const controls = segmented("Weight of the sizes", weights, this.#weight, (v) => {
       this.#weight = v;
@@ -128,7 +128,7 @@ export class Distributions {
     return card("size-dist", "Request size", "size", controls, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
 
-  #concurrency(scope: Scope): HTMLElement {
+  #concurrency(scope: ScopeBlock): HTMLElement {
     const { all, read, write } = scope.distributions.concurrency;
     const show = this.store.show;
     const sets = [
@@ -158,7 +158,7 @@ export class Distributions {
     return card("concurrency-dist", title, "concurrency", null, frame.svg, h("ul", { class: "legend" }, ...rows));
   }
 
-  #load(scope: Scope): HTMLElement {
+  #load(scope: ScopeBlock): HTMLElement {
     const level = this.store.base;
     const points = level ? loadPoints(level) : [];
     const title = "Latency versus load";
@@ -171,7 +171,7 @@ export class Distributions {
   }
 }
 
-function plural(c: ClassName): string {
+function plural(c: Class): string {
   return c === "flush" ? "flushes" : `${c}s`;
 }
 
@@ -241,7 +241,7 @@ function drawLoad(frame: Frame, points: LoadPoint[], knee: number | null): void 
   }
 }
 
-function capacityText(scope: Scope): HTMLElement {
+function capacityText(scope: ScopeBlock): HTMLElement {
   const c = scope.capacity;
   if (!c) return h("p", { class: "note", text: "Capacity is a property of one device: choose one to see its knee and headroom." });
   const fact = (name: string, definition: string, value: string) => h("div", {}, h("dt", {}, term(name, definition)), h("dd", { text: value, "data-def": definition }));

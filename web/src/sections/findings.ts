@@ -1,4 +1,4 @@
-import type { Finding } from "../data";
+import type { FindingBlock } from "../generated/page";
 import { DEFINITIONS, EVIDENCE } from "../definitions";
 import { fill, h, term } from "../dom";
 import * as format from "../format";
@@ -17,6 +17,7 @@ const FOREMOST = [
   "read_p99_during_us", "read_p99_outside_us", "write_p99_during_us", "write_p99_outside_us", "ratio",
   "period_s", "cycles", "confidence", "p_value",
   "peak_bytes_per_s", "mean_1s_bytes_per_s", "hidden_factor", "bytes", "ios", "peak_iops",
+  "expected_s", "in_flight", "issued_meanwhile",
   "knee_in_flight", "mean_in_flight", "max_ios_per_s", "saturated_percent",
   "io_ticks_percent", "exact_percent", "expected_percent", "busy_percent", "util_io_ticks_percent",
   "slowest_us", "max_us", "errors", "cause",
@@ -40,7 +41,7 @@ export function foremost(evidence: Record<string, unknown>, most: number): [[str
 export class Findings {
   readonly root: HTMLElement;
   readonly #list = h("div", { class: "cards" });
-  readonly #cards = new Map<Finding, HTMLElement>();
+  readonly #cards = new Map<FindingBlock, HTMLElement>();
   #all = false;
 
   constructor(readonly store: Store, readonly chosen: () => void) {
@@ -76,7 +77,7 @@ export class Findings {
     if (next) this.#cards.get(next)?.querySelector<HTMLElement>("button")?.focus();
   }
 
-  #card(f: Finding): HTMLElement {
+  #card(f: FindingBlock): HTMLElement {
     const kind = DEFINITIONS[f.kind];
     const [first, more] = foremost(f.evidence, FACTS);
     const fact = ([k, v]: [string, unknown]) => {
@@ -102,13 +103,13 @@ export class Findings {
     return card;
   }
 
-  #when(f: Finding): string {
+  #when(f: FindingBlock): string {
     const span = f.end_s - f.start_s;
     if (span >= (this.store.bounds.to - this.store.bounds.from) * 0.98) return "the whole recording";
     return `${format.elapsed(f.start_s, Math.max(span / 20, 1e-3))}, for ${format.span(span)}`;
   }
 
-  #show(f: Finding): void {
+  #show(f: FindingBlock): void {
     this.store.chooseFinding(f, around(f.start_s, f.end_s, 0.05));
     this.chosen();
   }

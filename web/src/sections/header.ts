@@ -1,10 +1,10 @@
 import { h, term } from "../dom";
 import * as format from "../format";
-import type { Recording, ReportData } from "../data";
+import type { Recording, PageData } from "../generated/page";
 import { choose, current, onTheme } from "../theme";
 
 /** Name, where and when, and what the reader must know before any number: source, losses, cost. */
-export function header(data: ReportData): HTMLElement {
+export function header(data: PageData): HTMLElement {
   const r = data.recording;
   return h(
     "header",
@@ -42,8 +42,8 @@ function fact(name: string, definition: string, value: string, cls = ""): HTMLEl
 function lost(r: Recording): HTMLElement {
   if (r.lost_ios === null) return fact("Lost", "lost", "unknown", "warn");
   if (r.lost_ios === 0) return fact("Lost", "lost", "none");
-  const share = (100 * r.lost_ios) / Math.max(1, r.ios + r.lost_ios);
-  return fact("Lost", "lost", `${format.count(r.lost_ios)} (${format.percent(share)})`, "warn");
+  const share = r.ios === null ? "" : ` (${format.percent((100 * r.lost_ios) / Math.max(1, r.ios + r.lost_ios))})`;
+  return fact("Lost", "lost", `${format.count(r.lost_ios)}${share}`, "warn");
 }
 
 function cost(r: Recording): string {

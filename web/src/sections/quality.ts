@@ -1,22 +1,23 @@
-import type { LossyInterval, QualityNote, ReportData } from "../data";
+import type { LossBlock, Note, PageData } from "../generated/page";
 import { DEFINITIONS } from "../definitions";
 import { h } from "../dom";
 import * as format from "../format";
 
 const LOSS_REASONS: Record<string, string> = {
-  "ring-full": "the kernel's event ring was full",
+  "ring-full": "ring buffer overflow",
   "slot-clash": "two requests wanted the same slot of the tracer's table",
   "writer-busy": "the disk that holds the recording was too slow",
   "disk-full": "no room on the disk that holds the recording",
   corrupt: "a damaged block of the recording",
   retention: "removed by the size limit (--keep)",
   unseen: "their completion was not shown to the tracer",
+  unaccounted: "only the kernel's own counters show them",
   censored: "in flight when recording began, so their start is not known",
   import: "the imported log was cut or damaged",
 };
 
 /** How far to trust all of the above. */
-export function quality(data: ReportData): HTMLElement {
+export function quality(data: PageData): HTMLElement {
   const notes = [...lossNotes(data), ...data.quality, ...costNotes(data)];
   return h(
     "section",
@@ -26,14 +27,14 @@ export function quality(data: ReportData): HTMLElement {
   );
 }
 
-function item(n: QualityNote): HTMLElement {
+function item(n: Note): HTMLElement {
   return h("li", { class: n.level }, h("span", { class: `badge ${n.level}`, text: n.level === "ok" ? "ok" : n.level === "info" ? "note" : "warning" }), h("b", { text: n.topic }), h("p", { text: n.text }));
 }
 
-function lossNotes(data: ReportData): QualityNote[] {
+function lossNotes(data: PageData): Note[] {
   const { lost_ios: lost, ios, source } = data.recording;
   const total = data.lossy.filter((l) => l.reason !== "censored" && l.reason !== "retention");
-  const head: QualityNote =
+  const head: Note =
     lost === null
       ? { topic: "Losses", level: "warning", text: "It is not known how many I/Os are missing." }
       : lost === 0 && total.length === 0
@@ -42,7 +43,7 @@ function lossNotes(data: ReportData): QualityNote[] {
   return [head, ...byReason(data.lossy)];
 }
 
-function byReason(lossy: LossyInterval[]): QualityNote[] {
+function byReason(lossy: LossBlock[]): Note[] {
   const reasons = new Map<string, { ios: number | null; from: number; to: number; times: number }>();
   for (const l of lossy) {
     const r = reasons.get(l.reason) ?? { ios: 0, from: l.from_s, to: l.to_s, times: 0 };
@@ -59,14 +60,14 @@ function byReason(lossy: LossyInterval[]): QualityNote[] {
   }));
 }
 
-function costNotes(data: ReportData): QualityNote[] {
+function costNotes(data: PageData): Note[] {
   const r = data.recording.recorder;
   const parts = [
     r.cpu_percent === null ? null : `${format.percent(r.cpu_percent)} of one CPU`,
     r.max_rss_bytes === null ? null : `${format.binaryBytes(r.max_rss_bytes)} of memory at most`,
     r.disk_bytes === null ? null : `${format.binaryBytes(r.disk_bytes)} on disk${r.bytes_per_io === null ? "" : `, ${format.number(r.bytes_per_io)} bytes per I/O`}`,
   ].filter((p) => p !== null);
-  const rounding: QualityNote = {
+  const rounding: Note = {
     topic: "Rounding",
     level: "info",
     text: "Counts and bytes in the charts are exact; latencies and mean concurrency are rounded by at most 0.55 %, percentiles by another 0.4 %. Tables hold the exact values of the analysis.",

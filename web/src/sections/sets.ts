@@ -1,4 +1,4 @@
-import type { DeviceSet, LinkSet, LinkStream, ReportData } from "../data";
+import type { DevicesBlock, LinkBlock, LinkStreamBlock, PageData } from "../generated/page";
 import { h, term } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
@@ -7,11 +7,11 @@ import { bar } from "./stages";
 import { Table, numeric, type Column } from "./table";
 
 /** Devices together, all of them or those behind one link. */
-export function setsOf(data: ReportData): { sets: DeviceSet[]; links: LinkSet[] } {
+export function setsOf(data: PageData): { sets: DevicesBlock[]; links: LinkBlock[] } {
   const all = data.sets ?? [];
   return {
-    sets: all.filter((x): x is DeviceSet => !("streams" in x)),
-    links: all.filter((x): x is LinkSet => "streams" in x),
+    sets: all.filter((x): x is DevicesBlock => !("streams" in x)),
+    links: all.filter((x): x is LinkBlock => "streams" in x),
   };
 }
 
@@ -48,14 +48,14 @@ export function setCard(store: Store): HTMLElement | null {
   return out;
 }
 
-function members(set: DeviceSet): string {
+function members(set: DevicesBlock): string {
   const left = set.left_out.length > 0 ? ` Left out, because their I/Os are recorded on the layer below: ${set.left_out.join(", ")}.` : "";
   return `${set.devices.length} devices: ${set.devices.join(", ")}.${left}`;
 }
 
 interface LinkRow {
-  link: LinkSet;
-  stream: LinkStream;
+  link: LinkBlock;
+  stream: LinkStreamBlock;
 }
 
 const largest = (r: LinkRow) => r.stream.largest;
@@ -74,7 +74,7 @@ const LINK_COLUMNS: Column<LinkRow>[] = [
 ];
 
 /** Bursts of what devices move through one link; `null` if no link was named. */
-export function linkTable(data: ReportData): HTMLElement | null {
+export function linkTable(data: PageData): HTMLElement | null {
   const rows = setsOf(data).links.flatMap((link) => link.streams.map((stream) => ({ link, stream })));
   if (rows.length === 0) return null;
   return new Table("Devices behind one link", LINK_COLUMNS, rows, 0, "", false).root;

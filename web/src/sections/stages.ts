@@ -1,4 +1,4 @@
-import type { Depth, StageStats } from "../data";
+import type { DepthBlock, Stage } from "../generated/page";
 import { h, s, term } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
@@ -11,18 +11,18 @@ export interface StageRow {
   words: string;
   /** What its `n` counts: several bios may share a request. */
   counts: "requests" | "bios";
-  stats: StageStats;
+  stats: Stage;
   /** The whole, of which the others are shares. */
   whole: boolean;
 }
 
-const REQUESTS: [keyof Depth["stages"] & ("s2d" | "d2c" | "s2c"), string, string][] = [
+const REQUESTS: [keyof DepthBlock["stages"] & ("s2d" | "d2c" | "s2c"), string, string][] = [
   ["s2d", "S2D", "start to issue: the kernel's queues"],
   ["d2c", "D2C", "issue to completion: the device"],
   ["s2c", "S2C", "start to completion"],
 ];
 
-const BIOS: [keyof NonNullable<Depth["stages"]["bios"]>, string, string][] = [
+const BIOS: [keyof NonNullable<DepthBlock["stages"]["bios"]>, string, string][] = [
   ["q2g", "Q2G", "queued to request allocated"],
   ["g2i", "G2I", "allocated to inserted into the scheduler"],
   ["i2d", "I2D", "inserted to issued"],
@@ -33,7 +33,7 @@ const BIOS: [keyof NonNullable<Depth["stages"]["bios"]>, string, string][] = [
 ];
 
 /** The stages of which something is known: those of requests, then those of bios. */
-export function stageRows(stages: Depth["stages"]): StageRow[] {
+export function stageRows(stages: DepthBlock["stages"]): StageRow[] {
   const { bios } = stages;
   const rows: StageRow[] = REQUESTS.map(([key, name, words]) => ({ name, words, counts: "requests", stats: stages[key], whole: key === "s2c" }));
   if (bios) rows.push(...BIOS.map(([key, name, words]): StageRow => ({ name, words, counts: "bios", stats: bios[key], whole: key === "q2c" })));

@@ -1,4 +1,4 @@
-import type { Actor, ActorClass, ClassName, ClassStats, Depth, DeviceStats, ReportData, SlotGroup, SlotQuantiles } from "../data";
+import type { ActorBlock, ActorFlow, Class, ClassSummary, DepthBlock, DeviceStats, PageData, SlotGroupBlock, SlotQuantiles } from "../generated/page";
 import { fill, h } from "../dom";
 import * as format from "../format";
 import type { Store } from "../store";
@@ -9,8 +9,8 @@ import { Table, numeric, type Column } from "./table";
 
 interface DeviceRow {
   device: DeviceStats;
-  cls: ClassName;
-  stats: ClassStats;
+  cls: Class;
+  stats: ClassSummary;
 }
 
 const CLASS_COLUMNS: Column<DeviceRow>[] = [
@@ -29,7 +29,7 @@ const CLASS_COLUMNS: Column<DeviceRow>[] = [
   numeric("Sequential", "sequential", (r) => r.stats.sequential_percent, format.percent),
 ];
 
-const busyColumns = (depth: Map<string, Depth>): Column<DeviceStats>[] => [
+const busyColumns = (depth: Map<string, DepthBlock>): Column<DeviceStats>[] => [
   { title: "Device", definition: "deviceName", key: (d) => d.name, text: (d) => d.name, cls: "name" },
   { title: "Number", definition: "deviceNumber", key: (d) => d.major * 2 ** 20 + d.minor, text: (d) => `${d.major}:${d.minor}` },
   numeric("Busy", "busy", (d) => d.busy_percent, format.percent),
@@ -45,13 +45,13 @@ const busyColumns = (depth: Map<string, Depth>): Column<DeviceStats>[] => [
 ];
 
 /** The kernel's figure with its standard deviation, where that is known and visible. */
-function withSigma(d: DeviceStats, depth: Depth | undefined): string {
+function withSigma(d: DeviceStats, depth: DepthBlock | undefined): string {
   const sigma = depth?.util?.sigma_pp ?? 0;
   const text = format.percent(d.util_io_ticks_percent);
   return sigma >= 0.005 && text !== format.ABSENT ? `${text.replace(" %", "")} ± ${format.number(sigma, 2)} %` : text;
 }
 
-const CAPACITY_COLUMNS: Column<Depth>[] = [
+const CAPACITY_COLUMNS: Column<DepthBlock>[] = [
   { title: "Device", definition: "deviceName", key: (d) => d.device, text: (d) => d.device, cls: "name" },
   { title: "State", definition: "capacity", key: (d) => d.capacity.state, text: (d) => d.capacity.state.replaceAll("-", " ") },
   numeric("Highest IOPS", "highest", (d) => d.capacity.max_iops, format.number),
@@ -84,10 +84,10 @@ const STAGE_COLUMNS: Column<StageOf>[] = [
 interface SlotRow {
   device: string;
   cls: string;
-  group: SlotGroup;
+  group: SlotGroupBlock;
 }
 
-function pair(title: string, definition: string, of: (g: SlotGroup) => SlotQuantiles): Column<SlotRow>[] {
+function pair(title: string, definition: string, of: (g: SlotGroupBlock) => SlotQuantiles): Column<SlotRow>[] {
   return [
     numeric(`${title} p50`, definition, (r) => of(r.group).p50, format.number),
     numeric("p75", definition, (r) => of(r.group).p75, format.number),
@@ -107,8 +107,8 @@ const SLOT_COLUMNS: Column<SlotRow>[] = [
 ];
 
 /** Of each device, and before them of all together. */
-function slotRows(data: ReportData): SlotRow[] {
-  const classes: [keyof Omit<Depth["slots"], "width_s">, string][] = [["all", "all"], ["read", "read"], ["write", "write"]];
+function slotRows(data: PageData): SlotRow[] {
+  const classes: [keyof Omit<DepthBlock["slots"], "width_s">, string][] = [["all", "all"], ["read", "read"], ["write", "write"]];
   const together = setsOf(data).sets.flatMap(({ name, slots }) => (slots ? [{ device: `${name} together`, slots }] : []));
   return [...together, ...(data.depth ?? [])].flatMap(({ device, slots }) => slots.all.flatMap((_, i) => classes.flatMap(([key, cls]) => {
     const group = slots[key][i];
@@ -118,9 +118,9 @@ function slotRows(data: ReportData): SlotRow[] {
 
 /** Per device: how busy, and per class how many, how much, how slow. */
 export function deviceTables(store: Store): HTMLElement {
-  const classes: ClassName[] = ["read", "write", "discard", "flush"];
+  const classes: Class[] = ["read", "write", "discard", "flush"];
   const rows = store.data.devices.flatMap((device) =>
-    classes.map((cls) => ({ device, cls, stats: device[cls] })).filter(({ stats }) => stats.ios > 0),
+    classes.map((cls) => ({ device, cls, stats: device[cls] })).filter(({ stats }) => (stats.ios === null ? stats.bytes !== null || stats.mean_us !== null : stats.ios > 0)),
   );
   const counters = store.data.recording.source === "counters";
   const depth = store.data.depth ?? [];
@@ -139,7 +139,7 @@ export function deviceTables(store: Store): HTMLElement {
   );
 }
 
-function side(name: string, pickSide: (a: Actor) => ActorClass): Column<Actor>[] {
+function side(name: string, pickSide: (a: ActorBlock) => ActorFlow): Column<ActorBlock>[] {
   return [
     numeric(`${name} I/Os`, "ios", (a) => pickSide(a).ios, (v) => (v === 0 ? format.ABSENT : format.count(v))),
     numeric(`${name} bytes`, "bytes", (a) => pickSide(a).bytes, (v) => (v === 0 ? format.ABSENT : format.bytes(v))),
@@ -148,17 +148,17 @@ function side(name: string, pickSide: (a: Actor) => ActorClass): Column<Actor>[]
   ];
 }
 
-const TABS: [Actor["by"], string][] = [["process", "Processes"], ["cgroup", "Control groups"], ["file", "Files"]];
+const TABS: [ActorBlock["by"], string][] = [["process", "Processes"], ["cgroup", "Control groups"], ["file", "Files"]];
 
 /** Who did it: by process, control group or file. */
 export class Actors {
   readonly root: HTMLElement;
   readonly #tabs = h("div");
-  readonly #table: Table<Actor>;
-  #by: Actor["by"] = "process";
+  readonly #table: Table<ActorBlock>;
+  #by: ActorBlock["by"] = "process";
 
   constructor(readonly store: Store) {
-    const columns: Column<Actor>[] = [
+    const columns: Column<ActorBlock>[] = [
       { title: "Name", definition: "actorName", key: (a) => a.name, text: (a) => a.name, cls: "name" },
       { title: "Detail", definition: "actorDetail", key: (a) => a.detail, text: (a) => a.detail ?? format.ABSENT, cls: "detail" },
       { title: "Device", definition: "deviceName", key: (a) => a.device, text: (a) => a.device ?? format.ABSENT },
@@ -174,14 +174,14 @@ export class Actors {
   }
 
   #show(): void {
-    const count = (by: Actor["by"]) => this.store.data.actors.filter((a) => a.by === by).length;
-    const options = TABS.map(([by, title]): [Actor["by"], string] => [by, `${title} ${count(by)}`]);
+    const count = (by: ActorBlock["by"]) => this.store.data.actors.filter((a) => a.by === by).length;
+    const options = TABS.map(([by, title]): [ActorBlock["by"], string] => [by, `${title} ${count(by)}`]);
     fill(this.#tabs, segmented("Who", options, this.#by, (by) => this.#choose(by)));
     this.#table.rows = this.store.data.actors.filter((a) => a.by === this.#by);
     this.#table.update();
   }
 
-  #choose(by: Actor["by"]): void {
+  #choose(by: ActorBlock["by"]): void {
     this.#by = by;
     this.#show();
     this.#tabs.querySelector<HTMLElement>('[aria-pressed="true"]')?.focus();

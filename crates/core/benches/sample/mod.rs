@@ -13,13 +13,13 @@ fn generator() -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// Random reads and sequential writes of a few processes on two devices.
-pub fn made_up(n: usize) -> Vec<Io> {
+/// Random reads and sequential writes of a few processes on `devices` devices, one I/O each `every_ns` on average.
+pub fn made_up(n: usize, devices: u64, every_ns: u64) -> Vec<Io> {
     let mut random = generator();
     let (mut done, mut log) = (0, 1 << 20);
     (0..n)
         .map(|_| {
-            done += 3_000 + random(60_000) as i64;
+            done += (every_ns / 10 + random((every_ns * 9 / 5).max(1))) as i64;
             let write = random(3) == 0;
             log += 8;
             let service = 20_000 + (random(1_000) * random(1_000) / 4) as i64;
@@ -36,7 +36,7 @@ pub fn made_up(n: usize) -> Vec<Io> {
                 origin: if write { Origin::Writeback } else { Origin::Direct },
                 ..Io::new(
                     done,
-                    DevId::new(8, 16 * random(2) as u32),
+                    DevId::new(8, 16 * random(devices.max(1)) as u32),
                     Op(write.into()),
                     4096,
                     Some(900 + random(700) as i64),

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use super::kept_slots::KeptSlots;
 use super::last_slot::LastSlot;
 use super::timeline::Flow;
 use super::window::Window;
@@ -33,10 +34,21 @@ impl Bin {
 pub struct AttributionSummary {
     /// Width of a bin in nanoseconds.
     pub bin_ns: i64,
-    /// The bins, from the window's beginning.
-    pub bins: Vec<Bin>,
+    /// How many bins there were.
+    pub all: usize,
+    /// Those with I/O, each with its number from the window's beginning.
+    pub bins: Vec<(u32, Bin)>,
     /// Percent of the bins with I/O in which the two differ by more than 10 %; `None` without I/O.
     pub differ_percent: Option<f64>,
+}
+
+impl AttributionSummary {
+    /// All bins, also those without I/O.
+    pub fn dense(&self) -> Vec<Bin> {
+        let mut dense = vec![Bin::default(); self.all];
+        self.bins.iter().for_each(|(i, bin)| dense[*i as usize] = *bin);
+        dense
+    }
 }
 
 /// Accumulates both attributions in bins of a second, which double when they become too many.
@@ -44,73 +56,62 @@ pub struct AttributionSummary {
 pub struct Attribution {
     window: Window,
     bin_ns: i64,
-    bins: Vec<Bin>,
-    completed: LastSlot,
-    arrived: LastSlot,
+    bins: KeptSlots<Bin>,
+    completed: (LastSlot, usize),
+    arrived: (LastSlot, usize),
 }
 
 impl Attribution {
-    const MOST: usize = 1 << 15;
+    const MOST: i64 = 1 << 15;
 
     /// Over `window`.
     pub fn new(window: Window) -> Attribution {
-        let (completed, arrived) = (LastSlot::new(), LastSlot::new());
-        Attribution { window, bin_ns: 1_000_000_000, bins: Vec::new(), completed, arrived }
+        let (completed, arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
+        Attribution { window, bin_ns: 1_000_000_000, bins: KeptSlots::default(), completed, arrived }
     }
 
     /// An I/O completes inside the window.
     pub fn push(&mut self, io: &Io) {
         let flow = Flow { ios: 1, bytes: io.bytes.max(0) as u64, total_ns: io.total_ns() };
-        let i = self.completed.index(io.done_ns, self.window.from_ns, self.bin_ns);
-        self.at(i).completed.add(&flow);
+        // What began earlier lies in an earlier bin.
+        while self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns) >= Self::MOST {
+            self.halve();
+        }
+        let i = self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns).max(0) as u32;
+        self.bins.at(i, &mut self.completed.1).completed.add(&flow);
         let start_ns = io.start_ns();
         if start_ns >= self.window.from_ns {
-            let i = self.arrived.index(start_ns, self.window.from_ns, self.bin_ns);
-            self.at(i).arrived.add(&flow);
+            let i = self.arrived.0.index(start_ns, self.window.from_ns, self.bin_ns) as u32;
+            self.bins.at(i, &mut self.arrived.1).arrived.add(&flow);
         }
     }
 
-    /// The bin that is number `i` now.
-    fn at(&mut self, i: i64) -> &mut Bin {
-        let mut i = i.max(0) as usize;
-        if i >= self.bins.len() {
-            i = self.room(i);
-        }
-        &mut self.bins[i]
+    /// Bins kept.
+    pub fn kept(&self) -> usize {
+        self.bins.len()
     }
 
-    /// Makes room for bin `i`, joining pairs when they become too many; its number then.
-    fn room(&mut self, mut i: usize) -> usize {
-        while i >= Self::MOST {
-            let join = |pair: &[Bin]| {
-                pair.iter().fold(Bin::default(), |mut sum, b| {
-                    sum.completed.add(&b.completed);
-                    sum.arrived.add(&b.arrived);
-                    sum
-                })
-            };
-            self.bins = self.bins.chunks(2).map(join).collect();
-            self.bin_ns *= 2;
-            i /= 2;
-            (self.completed, self.arrived) = (LastSlot::new(), LastSlot::new());
-        }
-        if i >= self.bins.len() {
-            self.bins.resize(i + 1, Bin::default());
-        }
-        i
+    /// Makes bins twice as wide.
+    pub fn halve(&mut self) {
+        self.bins.join_pairs(|a, b| {
+            a.completed.add(&b.completed);
+            a.arrived.add(&b.arrived);
+        });
+        self.bin_ns *= 2;
+        (self.completed, self.arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
     }
 
     /// The bins up to the end of `window`.
-    pub fn finish(mut self, window: Window) -> AttributionSummary {
-        let bins = (window.len_ns() as u64).div_ceil(self.bin_ns as u64) as usize;
-        self.bins.resize(bins, Bin::default());
-        let busy = self.bins.iter().filter(|b| b.completed.ios + b.arrived.ios > 0);
-        let differ = busy.clone().filter(|b| b.differs()).count();
-        let n = busy.count();
+    pub fn finish(self, window: Window) -> AttributionSummary {
+        let all = (window.len_ns() as u64).div_ceil(self.bin_ns as u64) as usize;
+        let bins = self.bins.before(all as u32);
+        let differ = bins.iter().filter(|(_, b)| b.differs()).count();
+        let n = bins.len();
         AttributionSummary {
             bin_ns: self.bin_ns,
             differ_percent: (n > 0).then(|| 100.0 * differ as f64 / n as f64),
-            bins: self.bins,
+            all,
+            bins,
         }
     }
 }
@@ -129,7 +130,7 @@ mod tests {
         a.push(&Io::new(S / 2, DevId(1), Op::READ, 512, Some(0), S / 10));
         a.push(&Io::new(3 * S + 1, DevId(1), Op::READ, 512, Some(0), 2 * S));
         let s = a.finish(Window::new(0, 4 * S));
-        let ios: Vec<_> = s.bins.iter().map(|b| (b.completed.ios, b.arrived.ios)).collect();
+        let ios: Vec<_> = s.dense().iter().map(|b| (b.completed.ios, b.arrived.ios)).collect();
         assert_eq!(ios, [(1, 1), (0, 1), (0, 0), (1, 0)]);
         assert_eq!(s.differ_percent.map(f64::round), Some(67.0));
     }
@@ -139,7 +140,7 @@ mod tests {
         let mut a = Attribution::new(Window::OPEN);
         (0..100_000).for_each(|i| a.push(&Io::new(i * S + 7, DevId(1), Op::READ, 512, Some(0), 5)));
         let s = a.finish(Window::new(0, 100_000 * S));
-        assert_eq!((s.bin_ns, s.bins.len(), s.differ_percent), (4 * S, 25_000, Some(0.0)));
-        assert_eq!(s.bins.iter().map(|b| b.completed.ios).sum::<u64>(), 100_000);
+        assert_eq!((s.bin_ns, s.all, s.differ_percent), (4 * S, 25_000, Some(0.0)));
+        assert_eq!(s.bins.iter().map(|b| b.1.completed.ios).sum::<u64>(), 100_000);
     }
 }

@@ -4,7 +4,7 @@
 //! shorter intervals instead (empty ones counting as 0) understate it: the busy interval, where waiting happens, weighs
 //! no more than an idle one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::json;
@@ -86,12 +86,22 @@ const MOST_RESOLUTIONS: usize = 8;
 /// their resolution) are one and the same device here.
 pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
     let sums: Vec<DevId> = devices.iter().filter(|d| is_sum_of_all(d)).map(|d| d.id).collect();
-    let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
-    for r in rates.iter().filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some())) {
-        let dev = if sums.contains(&r.dev) { DevId(i32::MIN) } else { r.dev };
-        tables.entry(dev).or_default().entry(r.interval_ns()).or_default().push(r);
+    let key = |r: &IntervalRates| if sums.contains(&r.dev) { DevId(i32::MIN) } else { r.dev };
+    let counted = || rates.iter().filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some()));
+    let mut lengths: BTreeMap<DevId, BTreeSet<i64>> = BTreeMap::new();
+    for r in counted() {
+        let of = lengths.entry(key(&r)).or_default();
+        if of.len() <= MOST_RESOLUTIONS {
+            of.insert(r.interval_ns());
+        }
     }
-    tables.into_values().filter(|t| t.len() <= MOST_RESOLUTIONS).flat_map(|t| audit_resolutions(&t)).collect()
+    // Most logs have one resolution, and may have millions of rows: those are not unpacked.
+    lengths.retain(|_, of| (2..=MOST_RESOLUTIONS).contains(&of.len()));
+    let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
+    for r in counted().filter(|r| lengths.contains_key(&key(r))) {
+        tables.entry(key(&r)).or_default().entry(r.interval_ns()).or_default().push(r);
+    }
+    tables.into_values().flat_map(|t| audit_resolutions(&t)).collect()
 }
 
 /// A sum over all devices: coarser and finer ones describe the same I/Os.

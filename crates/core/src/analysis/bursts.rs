@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::cells::Series;
-use super::envelope::{max_sliding, running_sums, token_bucket_depth};
-use super::stats::{mad, median, nearest_rank};
+use super::envelope::token_bucket_depth;
+use super::stats::nearest_rank;
 
 /// Against what a rate is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -17,24 +17,21 @@ pub struct Limit {
 
 /// Where a limit comes from, the most trustworthy first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitSource {
     /// The user said so.
     User,
     /// Width and speed of the link.
     Link,
-    /// The highest rate that this recording sustained for ten slots, or the 99.9th percentile of slots if higher.
+    /// The highest throughput of a slot of this recording.
     Learned,
 }
 
-/// The limit that the recording itself shows; `None` without I/O.
+/// The highest rate that the recording itself shows; `None` without I/O.
 pub fn learned_limit(series: &Series) -> Option<Limit> {
-    let (most, _) = max_sliding(&series.bytes, 10);
-    let sustained = most as f64 / 10.0;
-    let busy: Vec<f64> = series.bytes.iter().map(|b| *b as f64).collect();
-    let p999 = nearest_rank(&mut busy.clone(), 0.999).unwrap_or(0.0);
-    let per_slot = sustained.max(p999);
-    (per_slot > 0.0).then(|| Limit { bytes_per_s: per_slot * 1e9 / series.dt_ns as f64, source: LimitSource::Learned })
+    let most = series.filled().iter().map(|s| s.bytes).max().filter(|b| *b > 0)?;
+    Some(Limit { bytes_per_s: series.rate(most), source: LimitSource::Learned })
 }
 
 /// When a burst begins, ends, and has its core.
@@ -86,8 +83,6 @@ pub struct Burst {
     pub percent_of_limit: f64,
     /// Reaches 95 % of the limit.
     pub exceeds_limit: bool,
-    /// Also a burst against the recording's own baseline: 6 robust standard deviations above the median of log rates.
-    pub above_baseline: bool,
     /// Mean request size.
     pub mean_bytes: f64,
     /// Depth of the token bucket that would absorb it at its own mean rate over one second.
@@ -101,44 +96,38 @@ pub struct Burst {
 pub fn find(series: &Series, limit: &Limit, rule: &BurstRule) -> Vec<Burst> {
     let off = rule.off * limit.bytes_per_s;
     let on = rule.on * limit.bytes_per_s;
-    let baseline = Baseline::of(&series.bytes);
     let mut bursts = Vec::new();
-    let mut i = 0;
-    while i < series.bytes.len() {
-        if series.bytes[i] == 0 || series.rate(i) < off {
-            i += 1;
-            continue;
-        }
-        let mut end = i + 1;
-        let mut below = 0;
-        let mut reached = series.rate(i) >= on;
-        for j in i + 1..series.bytes.len() {
-            if series.bytes[j] > 0 && series.rate(j) >= off {
-                (end, below) = (j + 1, 0);
-                reached |= series.rate(j) >= on;
-            } else {
-                below += 1;
-                if below >= rule.gap_slots.max(1) {
-                    break;
-                }
+    // First slot, end, whether the threshold was reached.
+    let mut open: Option<(usize, usize, bool)> = None;
+    let mut close = |open: Option<(usize, usize, bool)>| {
+        bursts.extend(open.filter(|o| o.2).map(|(first, end, _)| describe(series, limit, rule, first, end)));
+    };
+    for slot in series.filled().iter().filter(|s| s.bytes > 0 && series.rate(s.bytes) >= off) {
+        let reached = series.rate(slot.bytes) >= on;
+        open = match open {
+            Some((first, end, before)) if slot.at - end < rule.gap_slots.max(1) => {
+                Some((first, slot.at + 1, before || reached))
             }
-        }
-        if reached {
-            bursts.push(describe(series, limit, rule, &baseline, i, end));
-        }
-        i = end;
+            done => {
+                close(done);
+                Some((slot.at, slot.at + 1, reached))
+            }
+        };
     }
+    close(open);
     bursts
 }
 
-fn describe(series: &Series, limit: &Limit, rule: &BurstRule, baseline: &Baseline, first: usize, end: usize) -> Burst {
-    let slots = &series.bytes[first..end];
+/// The burst in the slots `first..end`.
+pub(super) fn describe(series: &Series, limit: &Limit, rule: &BurstRule, first: usize, end: usize) -> Burst {
+    let slots = series.bytes_of(first, end);
     let dt_s = series.dt_ns as f64 / 1e9;
     let peak = slots.iter().copied().max().unwrap_or(0);
     let peak_at = first + slots.iter().position(|b| *b == peak).unwrap_or(0);
     let core = slots.iter().filter(|b| **b as f64 >= rule.core * peak as f64);
     let bytes: u64 = slots.iter().sum();
-    let ios: u64 = series.ios[first..end].iter().sum();
+    let submitted = || series.range(first, end).iter().map(|s| s.ios);
+    let ios: u64 = submitted().sum();
     let second = bytes as f64 / (slots.len() as f64 * dt_s).max(1.0);
     Burst {
         first,
@@ -151,42 +140,12 @@ fn describe(series: &Series, limit: &Limit, rule: &BurstRule, baseline: &Baselin
         core_bytes: core.sum(),
         peak_at_ns: series.at_ns(peak_at),
         peak_bytes_per_s: peak as f64 / dt_s,
-        peak_iops: series.ios[first..end].iter().copied().max().unwrap_or(0) as f64 / dt_s,
+        peak_iops: submitted().max().unwrap_or(0) as f64 / dt_s,
         percent_of_limit: 100.0 * peak as f64 / dt_s / limit.bytes_per_s,
         exceeds_limit: peak as f64 / dt_s >= 0.95 * limit.bytes_per_s,
-        above_baseline: baseline.is_above(peak),
         mean_bytes: bytes as f64 / ios.max(1) as f64,
-        bucket_bytes: token_bucket_depth(slots, dt_s, second),
-        censored: first == 0 || end == series.bytes.len(),
-    }
-}
-
-/// What is usual in this series: robust location and scale of log rates.
-struct Baseline {
-    median: f64,
-    mad: f64,
-    p95_nonzero: f64,
-}
-
-impl Baseline {
-    fn of(bytes: &[u64]) -> Baseline {
-        let mut logs: Vec<f64> = bytes.iter().map(|b| (*b as f64).ln_1p()).collect();
-        let middle = median(&mut logs).unwrap_or(0.0);
-        let mut nonzero: Vec<f64> = bytes.iter().filter(|b| **b > 0).map(|b| *b as f64).collect();
-        Baseline {
-            median: middle,
-            mad: mad(&logs, middle),
-            p95_nonzero: nearest_rank(&mut nonzero, 0.95).unwrap_or(0.0),
-        }
-    }
-
-    /// `z = (ln(1+x) - median) / (1.4826 MAD) >= 6`; without spread, at least the 95th percentile of nonzero slots.
-    fn is_above(&self, bytes: u64) -> bool {
-        if self.mad > 0.0 {
-            ((bytes as f64).ln_1p() - self.median) / (1.4826 * self.mad) >= 6.0
-        } else {
-            bytes as f64 >= self.p95_nonzero
-        }
+        bucket_bytes: token_bucket_depth(&slots, dt_s, second),
+        censored: first == 0 || end == series.slots(),
     }
 }
 
@@ -206,41 +165,50 @@ pub struct SampledView {
     pub hidden_factor: f64,
 }
 
-/// [`SampledView`] of `burst`. `sums` are the [`running_sums`] of the series' bytes, for many bursts of one series.
-pub fn sampled_view(series: &Series, sums: &[u64], burst: &Burst, period_ns: i64) -> SampledView {
-    let per_period = (period_ns / series.dt_ns).max(1) as usize;
-    let phases = per_period.min(100);
-    let mut views: Vec<f64> = (0..phases)
-        .map(|p| {
-            let phase = p * per_period / phases;
-            let sum = |a: i64, b: i64| {
-                let clip = |x: i64| x.clamp(0, series.bytes.len() as i64) as usize;
-                sums[clip(b)] - sums[clip(a)]
-            };
-            let k = per_period as i64;
-            let mut from = (burst.first as i64 - phase as i64).div_euclid(k) * k + phase as i64;
+impl SampledView {
+    /// Of the slots `first..end` of `dt_ns`, of which `sum` tells how many bytes a range holds; without the hidden factor.
+    pub(super) fn of(
+        (first, end): (i64, i64),
+        period_ns: i64,
+        dt_ns: i64,
+        sum: impl Fn(i64, i64) -> u64,
+    ) -> SampledView {
+        let k = (period_ns / dt_ns).max(1);
+        let phases = k.min(100);
+        let highest = |p: i64| {
+            let phase = p * k / phases;
+            let mut from = (first - phase).div_euclid(k) * k + phase;
             let mut most = 0;
-            while from < burst.end as i64 {
+            while from < end {
                 most = most.max(sum(from, from + k));
                 from += k;
             }
-            most as f64 * 1e9 / (per_period as f64 * series.dt_ns as f64)
-        })
-        .collect();
-    views.sort_by(f64::total_cmp);
-    let usual = nearest_rank(&mut views, 0.5).unwrap_or(0.0);
-    SampledView {
-        period_ns,
-        min_bytes_per_s: views.first().copied().unwrap_or(0.0),
-        median_bytes_per_s: usual,
-        max_bytes_per_s: views.last().copied().unwrap_or(0.0),
-        hidden_factor: if usual > 0.0 { burst.peak_bytes_per_s / usual } else { f64::NAN },
+            most as f64 * 1e9 / (k * dt_ns) as f64
+        };
+        let mut views: Vec<f64> = (0..phases).map(highest).collect();
+        views.sort_by(f64::total_cmp);
+        SampledView {
+            period_ns,
+            min_bytes_per_s: views.first().copied().unwrap_or(0.0),
+            median_bytes_per_s: nearest_rank(&mut views, 0.5).unwrap_or(0.0),
+            max_bytes_per_s: views.last().copied().unwrap_or(0.0),
+            hidden_factor: f64::NAN,
+        }
+    }
+
+    /// The same beside a peak.
+    pub(super) fn hiding(self, peak_bytes_per_s: f64) -> SampledView {
+        let usual = self.median_bytes_per_s;
+        SampledView { hidden_factor: if usual > 0.0 { peak_bytes_per_s / usual } else { f64::NAN }, ..self }
     }
 }
 
-/// [`sampled_view`] of one burst alone.
-pub fn sampled_view_of(series: &Series, burst: &Burst, period_ns: i64) -> SampledView {
-    sampled_view(series, &running_sums(&series.bytes), burst, period_ns)
+/// What samples of `period_ns` show of `burst`.
+pub fn sampled_view(series: &Series, burst: &Burst, period_ns: i64) -> SampledView {
+    let clip = |x: i64| x.clamp(0, series.slots() as i64) as usize;
+    let range = (burst.first as i64, burst.end as i64);
+    SampledView::of(range, period_ns, series.dt_ns, |from, to| series.sum(clip(from), clip(to)))
+        .hiding(burst.peak_bytes_per_s)
 }
 
 #[cfg(test)]
@@ -249,7 +217,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn series(bytes: &[u64]) -> Series {
-        Series { from_ns: 0, dt_ns: 10_000_000, ios: bytes.to_vec(), bytes: bytes.to_vec() }
+        Series::dense(0, 10_000_000, bytes, bytes)
     }
 
     fn limit(per_slot: f64) -> Limit {
@@ -275,7 +243,7 @@ mod tests {
             let s = series(&bytes);
             let found = find(&s, &limit(1000.0), &BurstRule::default());
             prop_assert_eq!(found.len(), 1);
-            let view = sampled_view_of(&s, &found[0], 1_000_000_000);
+            let view = sampled_view(&s, &found[0], 1_000_000_000);
             let (rate, d) = (100_000.0, slots as f64 / 100.0);
             for shown in [view.min_bytes_per_s, view.median_bytes_per_s, view.max_bytes_per_s] {
                 prop_assert!(shown >= rate * d / 2.0 - 1e-6 && shown <= rate * d + 1e-6);

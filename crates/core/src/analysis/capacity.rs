@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::load::LoadPoint;
+use super::load::{Load, LoadPoint};
 use super::mix::{self, Cost};
 use super::models::{Bin, Fit, fits};
 use super::stats::{Shuffler, nearest_rank};
 
 /// How a device runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CapacityState"))]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Less than a twentieth of the time busy.
@@ -91,9 +92,9 @@ pub struct Capacity {
 }
 
 /// Reads capacity off the windows of one device.
-pub fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
-    let busy: Vec<&LoadPoint> = points.iter().filter(|p| p.in_flight > 0.0).collect();
-    let sample = Sample::of(points);
+pub fn capacity(load: &Load, known: &Known) -> Capacity {
+    let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
+    let sample = Sample::of(load);
     let little_residual = little(&busy);
     let consistent = little_residual.is_none_or(|r| r <= LITTLE);
     let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
@@ -110,7 +111,7 @@ pub fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
     let at_twice = best.zip(whole.min_us).and_then(|(m, us)| m.ios_at_latency(2.0 * us));
     let mut result = Capacity {
         windows: busy.len(),
-        window_ns: points.first().map_or(0, |p| p.len_ns),
+        window_ns: load.len_ns,
         max_ios_per_s: whole.plateau,
         max_ios_per_s_ci: whole.plateau.and_then(|_| interval(&spread, |e| e.plateau)),
         min_us: whole.min_us,
@@ -128,7 +129,7 @@ pub fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
         models,
         state: State::CapacityNotObserved,
     };
-    result.state = state(points, &result, known);
+    result.state = state(load, &result, known);
     result
 }
 
@@ -138,9 +139,9 @@ const FARTHEST: f64 = 1.2;
 /// More disagreement between `L` and `X R` than this, and nothing is fitted.
 const LITTLE: f64 = 0.05;
 
-fn state(points: &[LoadPoint], c: &Capacity, known: &Known) -> State {
-    let all = points.len().max(1) as f64;
-    let busy_percent = points.iter().map(|p| p.busy_percent).sum::<f64>() / all;
+fn state(load: &Load, c: &Capacity, known: &Known) -> State {
+    let all = load.windows.max(1) as f64;
+    let busy_percent = load.points.iter().map(|p| p.busy_percent).sum::<f64>() / all;
     match c.knee_in_flight {
         _ if busy_percent < 5.0 => State::Idle,
         _ if c.little_residual.is_some_and(|r| r > LITTLE) => State::Inconsistent,
@@ -169,7 +170,7 @@ fn little(points: &[&LoadPoint]) -> Option<f64> {
 
 /// What one (re)sample says.
 struct Estimate {
-    /// Mean throughput of the windows on the plateau.
+    /// Mean throughput of those windows on the plateau in which the device was never idle.
     plateau: Option<f64>,
     /// First bin on it.
     plateau_from: Option<i64>,
@@ -185,6 +186,10 @@ struct Estimate {
 const LEAST_KNEE: f64 = 0.8;
 /// On a plateau the device has no time to idle; M/M/1, the idlest, has this at the shortest plateau that is told as one.
 const BUSY_PERCENT: f64 = 85.0;
+/// Never idle, up to what rounding and the moments between two I/Os take.
+const FULL_PERCENT: f64 = 99.0;
+/// Fewer such windows say nothing.
+const MIN_FULL: f64 = 5.0;
 /// Unloaded is where at most this share of the knee is in flight.
 const LIGHT: f64 = 0.5;
 
@@ -210,6 +215,9 @@ struct BinSums {
     ios_per_s: f64,
     busy: f64,
     windows: f64,
+    /// Throughput and number of those in which the device was never idle.
+    full_ios_per_s: f64,
+    full_windows: f64,
 }
 
 /// Ten windows: which block they are in, mean L, sums of X and of X R.
@@ -236,13 +244,16 @@ impl Sample {
     /// Fewer blocks say nothing of their own spread.
     const LEAST_BLOCKS: usize = 8;
 
-    fn of(points: &[LoadPoint]) -> Sample {
-        let len = points.len().div_ceil(Self::BLOCKS).next_multiple_of(10).max(10);
-        let mut sample = Sample { blocks: 0, bins: Vec::new(), stretches: Vec::new() };
-        for (block, windows) in points.chunks(len).enumerate() {
-            sample.blocks += 1;
-            sample.bins.push(binned(windows));
-            sample.stretches.extend(windows.chunks(10).filter_map(|ten| stretch(block, ten)));
+    fn of(load: &Load) -> Sample {
+        let len = load.windows.div_ceil(Self::BLOCKS).next_multiple_of(10).max(10);
+        let blocks = load.windows.div_ceil(len);
+        let mut sample = Sample { blocks, bins: vec![BTreeMap::new(); blocks], stretches: Vec::new() };
+        for windows in load.points.chunk_by(|a, b| load.index(a) / len == load.index(b) / len) {
+            sample.bins[load.index(&windows[0]) / len] = binned(windows);
+        }
+        for ten in load.points.chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10) {
+            let first = load.index(&ten[0]) / 10 * 10;
+            sample.stretches.extend(stretch(first / len, ten, (load.windows - first).min(10)));
         }
         sample.stretches.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
         sample
@@ -259,6 +270,8 @@ impl Sample {
                 sum.ios_per_s += weight * s.ios_per_s;
                 sum.busy += weight * s.busy;
                 sum.windows += weight * s.windows;
+                sum.full_ios_per_s += weight * s.full_ios_per_s;
+                sum.full_windows += weight * s.full_windows;
             }
         }
         let mean = |s: BinSums| Bin {
@@ -270,11 +283,11 @@ impl Sample {
         let solid: Vec<(i64, BinSums)> = sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
         let bins: Vec<Bin> = solid.iter().map(|b| mean(b.1)).collect();
         let from = plateau_from.or_else(|| Some(solid[plateau_of(&isotonic(&bins))?].0));
-        let (x, busy, windows) = solid
-            .iter()
-            .filter(|(key, _)| from.is_some_and(|from| *key >= from))
-            .fold((0.0, 0.0, 0.0), |(x, busy, n), (_, s)| (x + s.ios_per_s, busy + s.busy, n + s.windows));
-        let plateau = (windows > 0.0).then(|| x / windows);
+        let on_plateau = || solid.iter().filter(|(key, _)| from.is_some_and(|from| *key >= from)).map(|(_, s)| s);
+        let sum = |of: fn(&BinSums) -> f64| on_plateau().map(of).sum::<f64>();
+        let (busy, windows, full) = (sum(|s| s.busy), sum(|s| s.windows), sum(|s| s.full_windows));
+        // What a device takes shows only while it has no time to idle: a random load of less idles on any plateau.
+        let plateau = (full >= MIN_FULL).then(|| sum(|s| s.full_ios_per_s) / full);
         let (min_us, min_in_flight) = self.unloaded(times);
         Estimate { plateau, plateau_from: from, plateau_busy: busy / windows.max(1.0), min_us, min_in_flight, bins }
     }
@@ -306,7 +319,12 @@ impl Sample {
         let mut draw = || {
             let mut times = vec![0.0; self.blocks];
             (0..self.blocks).for_each(|_| times[lot.below(self.blocks as u64) as usize] += 1.0);
-            self.estimate(&times, whole.plateau_from)
+            if whole.plateau.is_some() {
+                return self.estimate(&times, whole.plateau_from);
+            }
+            // Without a plateau nothing but the unloaded latency is asked for.
+            let (min_us, min_in_flight) = self.unloaded(&times);
+            Estimate { plateau: None, plateau_from: None, plateau_busy: 0.0, min_us, min_in_flight, bins: Vec::new() }
         };
         (0..Self::DRAWS).map(|_| draw()).collect()
     }
@@ -330,15 +348,20 @@ fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
         b.ios_per_s += p.ios_per_s;
         b.busy += p.busy_percent;
         b.windows += 1.0;
+        if p.busy_percent >= FULL_PERCENT {
+            b.full_ios_per_s += p.ios_per_s;
+            b.full_windows += 1.0;
+        }
     }
     bins
 }
 
-fn stretch(block: usize, ten: &[LoadPoint]) -> Option<Stretch> {
+/// `ten` are those of `windows` in which anything happened.
+fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<Stretch> {
     let of = |f: fn(&LoadPoint) -> f64| ten.iter().map(f).sum::<f64>();
     let ios = of(|p| p.ios_per_s);
     let us = of(|p| p.ios_per_s * p.mean_us.unwrap_or(0.0));
-    (ios > 0.0).then(|| Stretch { block, in_flight: of(|p| p.in_flight) / ten.len() as f64, ios, us })
+    (ios > 0.0).then(|| Stretch { block, in_flight: of(|p| p.in_flight) / windows as f64, ios, us })
 }
 
 /// Pool adjacent violators: the closest curve that never falls.
@@ -380,6 +403,11 @@ mod tests {
             in_flight: l,
             busy_percent: (100.0 * l).min(100.0),
         }
+    }
+
+    fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
+        let points: Vec<LoadPoint> = points.iter().zip(0..).map(|(p, i)| LoadPoint { from_ns: i, ..*p }).collect();
+        super::capacity(&Load { from_ns: 0, len_ns: 1, windows: points.len(), points }, known)
     }
 
     /// A device that serves `c` at once for 1 ms each, in a closed loop of n.

@@ -2,99 +2,113 @@
 
 use serde_json::{Value, json};
 
+use super::bandwidth;
 use super::capacity::State;
+use super::cells::Actor;
 use super::detail::{DeviceDetail, StreamDetail};
 use super::findings::{Finding, FindingKind, Severity, evidence};
 use super::io_ticks;
-use super::periodicity;
+use super::latency_change;
+use super::latency_mode;
+use super::lead_lag::Direction;
+use super::periodicity::{Clock, Periodicity, Verdict};
+use super::queue_full;
 use super::starvation::{self, Starvation};
 use super::told_bursts::microbursts;
 use super::window::Window;
-use super::words::{name_of, plural, time};
-use crate::model::Class;
+use super::words::{name_of, plural, singular, time};
+use crate::model::{Class, DevId, Inode};
 
 /// One with fewer bytes a cycle moves nothing that matters.
-const LEAST_BYTES: u64 = 4 << 20;
+const MIN_BYTES: u64 = 4 << 20;
 
-/// Faster rhythms must move some data to be told.
-const BREATH_S: f64 = 0.5;
-
-/// From this ratio of p99 on a suspicion is a warning too.
-const GRAVE_RATIO: f64 = 5.0;
+/// Faster clocks must move some data to be reported.
+const FAST_S: f64 = 0.5;
 
 /// A name for a file, if the recording knows one: (device of the file system, inode) to path.
-pub type PathOf<'a> = &'a dyn Fn(i32, i64) -> Option<String>;
+pub type PathOf<'a> = &'a dyn Fn(Inode) -> Option<String>;
 
 /// The findings of one device.
 pub(super) fn conclude(detail: &DeviceDetail, window: Window, path_of: PathOf) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (own, other) in [(0, 1), (1, 0)].map(|(a, b)| (&detail.streams[a], &detail.streams[b])) {
+    for own in &detail.streams {
         found.extend(microbursts(detail, own, path_of));
-        found.extend(starved(detail, own, other, path_of));
+        found.extend(starved(detail, own, path_of));
         found.extend(periodic(detail, own, window, path_of));
     }
+    found.extend(detail.interference.iter().map(|i| i.finding(detail.dev, path_of)));
     found.extend(saturated(detail));
+    found.extend(detail.latency_changes.iter().map(|c| latency_change::finding(detail.dev, c)));
+    found.extend(detail.small_stream.iter().map(|s| s.finding(detail.dev, path_of)));
+    found.extend(detail.sync_bound.iter().map(|b| b.finding(Some(detail.dev), window, path_of)));
+    found.extend(detail.latency_modes.iter().map(|m| latency_mode::finding(detail.dev, m)));
+    found.extend(detail.plateau.iter().map(|p| bandwidth::finding(detail.dev, p)));
+    found.extend(detail.queue_full.iter().map(|q| queue_full::finding(detail.dev, q)));
     found.extend(util_disagrees(detail, window));
     found
 }
 
-fn starved(detail: &DeviceDetail, victim: &StreamDetail, burster: &StreamDetail, path_of: PathOf) -> Option<Finding> {
+fn starved(detail: &DeviceDetail, victim: &StreamDetail, path_of: PathOf) -> Option<Finding> {
     let s = victim.starvation.as_ref()?;
-    let p = s.p_value.filter(|p| *p < starvation::ALPHA)?;
     let proven = match s.verdict {
         starvation::Verdict::Starvation => true,
-        starvation::Verdict::Suggestive => false,
-        starvation::Verdict::NoEffect | starvation::Verdict::NoneObserved => return None,
+        starvation::Verdict::Suggestive if s.p_value.is_some_and(|p| p <= starvation::ALPHA) => false,
+        starvation::Verdict::Suggestive
+        | starvation::Verdict::SharedLoad
+        | starvation::Verdict::NoEffect
+        | starvation::Verdict::NoneObserved => return None,
     };
-    let (first, last) = (burster.bursts.first()?, burster.bursts.last()?);
-    let cause = name_of(victim.starvation_cause, path_of);
+    let (first, last) = (s.episodes.first()?, s.episodes.last()?);
+    let cause = name_of(victim.starvation_cause, s.aggressor, path_of);
+    let by = cause.as_deref().map_or_else(String::new, |c| format!(" from {c}"));
+    let head = format!("{} latency rises during {} bursts{by}", singular(victim.class), s.aggressor.name());
     Some(Finding {
         kind: FindingKind::Starvation,
         dev: Some(detail.dev),
         link: Vec::new(),
-        from_ns: first.burst.from_ns,
-        to_ns: last.burst.to_ns,
-        severity: if proven || s.ratio_p99 >= Some(GRAVE_RATIO) { Severity::Warning } else { Severity::Info },
-        summary: starved_in_words(victim, burster, s, p, cause.as_deref()),
-        evidence: starvation_evidence(victim, s, cause),
+        from_ns: first.0,
+        to_ns: last.1,
+        severity: if proven { Severity::Warning } else { Severity::Info },
+        summary: starved_in_words(&head, s),
+        evidence: starvation_evidence(victim.class, s, cause),
     })
 }
 
-fn starved_in_words(
-    victim: &StreamDetail,
-    burster: &StreamDetail,
-    s: &Starvation,
-    p: f64,
-    cause: Option<&str>,
-) -> String {
-    let (during, outside) = (s.p99_during_us.unwrap_or(0.0), s.p99_outside_us.unwrap_or(0.0));
-    let by = cause.map_or_else(String::new, |c| format!(" (mostly by {c})"));
-    let (bursts, certainty) = match s.verdict {
-        starvation::Verdict::Starvation => (format!("{} bursts", s.bursts), format!("p = {p:.3}")),
-        _ if s.bursts == 1 => ("1 burst".to_owned(), "suggestive only: one burst proves nothing".to_owned()),
-        _ => (format!("{} bursts", s.bursts), "suggestive only: fewer than 5 bursts".to_owned()),
+/// `head` says whose latency rises during whose bursts.
+pub(super) fn starved_in_words(head: &str, s: &Starvation) -> String {
+    let bursts = if s.bursts == 1 { "1 burst".to_owned() } else { format!("{} bursts", s.bursts) };
+    let (name, during, outside) = match (s.p99_during_us, s.p99_outside_us) {
+        (Some(during), Some(outside)) => ("p99", during, outside),
+        _ => ("p50", s.p50_during_us.unwrap_or(0.0), s.p50_outside_us.unwrap_or(0.0)),
+    };
+    let interval = s.ratio_ci.map_or_else(String::new, |(low, high)| format!(", 95% interval {low:.2} to {high:.2}"));
+    let certainty = match s.verdict {
+        starvation::Verdict::Starvation => format!("p = {:.3}", s.p_value.unwrap_or(1.0)),
+        _ => format!("inconclusive: only {bursts}, {} needed", starvation::MIN_EPISODES),
     };
     let order = match s.direction {
-        starvation::Direction::LatencyFirst => " But latency rises before the bursts: they are not its only cause.",
-        starvation::Direction::BurstFirst | starvation::Direction::Unclear => "",
+        Direction::LatencyFirst => " Latency rises before the bursts: they are not its only cause.",
+        Direction::BurstFirst | Direction::Unclear => "",
     };
     format!(
-        "{} wait while {} burst{by}: 99 % took up to {} during {bursts}, up to {} otherwise ({:.1} times; median {:.1} times; {} of them against {}; {certainty}).{order}",
-        plural(victim.class),
-        plural(burster.class).to_lowercase(),
+        "{head}: {name} {} during {bursts} vs {} otherwise ({:.1}x; typically {:.2}x{interval}; {certainty}; n = {} vs {}).{order}",
         time(during),
         time(outside),
-        s.ratio_p99.unwrap_or(0.0),
-        s.ratio_p50.unwrap_or(0.0),
+        during / outside.max(f64::MIN_POSITIVE),
+        s.ratio.unwrap_or(1.0),
         s.treated,
         s.control,
     )
 }
 
-fn starvation_evidence(victim: &StreamDetail, s: &Starvation, cause: Option<String>) -> serde_json::Map<String, Value> {
-    let of = |class: Class, us: Option<f64>| json!(us.filter(|_| victim.class == class));
+pub(super) fn starvation_evidence(
+    victim: Class,
+    s: &Starvation,
+    cause: Option<String>,
+) -> serde_json::Map<String, Value> {
+    let of = |class: Class, us: Option<f64>| json!(us.filter(|_| victim == class));
     evidence([
-        ("victim", json!(victim.class.name())),
+        ("victim", json!(victim.name())),
         ("verdict", json!(s.verdict)),
         ("read_p99_during_us", of(Class::Read, s.p99_during_us)),
         ("read_p99_outside_us", of(Class::Read, s.p99_outside_us)),
@@ -103,12 +117,19 @@ fn starvation_evidence(victim: &StreamDetail, s: &Starvation, cause: Option<Stri
         ("p50_during_us", json!(s.p50_during_us)),
         ("p50_outside_us", json!(s.p50_outside_us)),
         ("max_during_us", json!(s.max_during_us)),
-        ("ratio", json!(s.ratio_p99)),
+        ("aggressor", json!(s.aggressor.name())),
+        ("ratio", json!(s.ratio_p99.or(s.ratio_p50))),
         ("ratio_p50", json!(s.ratio_p50)),
+        ("ratio_typical", json!(s.ratio)),
+        ("ratio_typical_ci", json!(s.ratio_ci)),
+        ("excess_us", json!(s.excess_us)),
+        ("excess_us_ci", json!(s.excess_us_ci)),
+        ("own_load_ratio", json!(s.own_load_ratio)),
         ("shift_us", json!(s.shift_us)),
         ("cliffs_delta", json!(s.cliffs_delta)),
         ("excess_request_ms", json!(s.excess_request_ms)),
         ("p_value", json!(s.p_value)),
+        ("p_value_episodes", json!(s.p_episodes)),
         ("bursts", json!(s.bursts)),
         ("ios_during", json!(s.treated)),
         ("ios_outside", json!(s.control)),
@@ -119,72 +140,75 @@ fn starvation_evidence(victim: &StreamDetail, s: &Starvation, cause: Option<Stri
     ])
 }
 
-fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_of: PathOf) -> Option<Finding> {
-    let p = &stream.periodicity;
-    if is_echo(stream, &detail.streams) {
-        return None;
-    }
-    let tentative = match p.verdict {
-        periodicity::Verdict::Periodic => false,
-        periodicity::Verdict::Tentative => true,
-        periodicity::Verdict::NotPeriodic | periodicity::Verdict::InsufficientData => return None,
+fn periodic(detail: &DeviceDetail, stream: &StreamDetail, window: Window, path_of: PathOf) -> Vec<Finding> {
+    let clocks = stream.periodicity.clocks.iter().zip(&stream.periodic_causes);
+    let own = clocks.filter(|(clock, _)| !is_echo(stream, clock, &detail.streams));
+    let of = |(clock, cause): (&Clock, &Option<Actor>)| {
+        let cause = name_of(*cause, stream.class, path_of);
+        period_finding((detail.dev, stream.class), (&stream.periodicity, clock), stream.bytes, cause, window)
     };
-    let (period_s, p_value) = (p.period_s?, p.p_value?);
+    own.filter_map(of).collect()
+}
+
+/// One clock of `class` on `dev`, whose stream moves `bytes` in all.
+pub(super) fn period_finding(
+    (dev, class): (DevId, Class),
+    (p, clock): (&Periodicity, &Clock),
+    bytes: u64,
+    cause: Option<String>,
+    window: Window,
+) -> Option<Finding> {
     // A program that reads a block ten times a second is no news.
-    let per_cycle = stream.bytes as f64 / p.cycles.filter(|c| *c >= 1.0)?;
-    if period_s < BREATH_S && per_cycle < LEAST_BYTES as f64 / 4.0 {
+    let per_cycle = bytes as f64 / (window.len_s() / clock.period_s).max(1.0);
+    if clock.period_s < FAST_S && per_cycle < MIN_BYTES as f64 / 4.0 {
         return None;
     }
-    let cause = name_of(stream.periodic_cause, path_of);
-    let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly by {c}"));
-    let sure = match p.cycles {
-        _ if !tentative => "",
-        Some(cycles) if cycles < 5.0 => "; tentative: too few periods to be sure",
-        _ => "; tentative: only the onsets say so",
-    };
+    let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly from {c}"));
+    let periodic = clock.is_periodic();
+    let at_ns = |s: f64| window.from_ns + (s * 1e9) as i64;
     Some(Finding {
         kind: FindingKind::Periodicity,
-        dev: Some(detail.dev),
+        dev: Some(dev),
         link: Vec::new(),
-        from_ns: window.from_ns,
-        to_ns: window.to_ns,
+        from_ns: at_ns(clock.from_s),
+        to_ns: at_ns(clock.to_s).min(window.to_ns),
         severity: Severity::Info,
         summary: format!(
-            "{} come back every {period_s:.2} s{by}: {} onsets keep step over {:.1} periods (p = {p_value:.3}{sure}).",
-            plural(stream.class),
-            p.in_step,
-            p.cycles.unwrap_or(0.0),
+            "{} recur every {:.2} s{by}: {} beats over {:.1} periods, jitter {:.1}% (p = {:.3}{}).",
+            plural(class),
+            clock.period_s,
+            clock.in_step,
+            clock.cycles,
+            100.0 * clock.jitter,
+            clock.p_value,
+            if periodic { "" } else { "; tentative: too few periods" },
         ),
         evidence: evidence([
-            ("class", json!(stream.class.name())),
-            ("verdict", json!(p.verdict)),
-            ("period_s", json!(period_s)),
-            ("period_low_s", json!(p.period_ci_s.map(|ci| ci.0))),
-            ("period_high_s", json!(p.period_ci_s.map(|ci| ci.1))),
-            ("confidence", json!(1.0 - p_value)),
-            ("p_value", json!(p_value)),
-            ("autocorrelation", json!(p.acf)),
-            ("onset_period_s", json!(p.onset_period_s)),
-            ("onset_power", json!(p.onset_power)),
-            ("onset_p_value", json!(p.onset_p_value)),
-            ("cycles", json!(p.cycles)),
+            ("class", json!(class.name())),
+            ("verdict", json!(if periodic { Verdict::Periodic } else { Verdict::Tentative })),
+            ("period_s", json!(clock.period_s)),
+            ("period_low_s", json!(clock.period_ci_s.map(|ci| ci.0))),
+            ("period_high_s", json!(clock.period_ci_s.map(|ci| ci.1))),
+            ("confidence", json!(1.0 - clock.p_value)),
+            ("p_value", json!(clock.p_value)),
+            ("jitter", json!(clock.jitter)),
+            ("autocorrelation", json!(p.acf.filter(|_| p.clocks.first() == Some(clock)))),
+            ("cycles", json!(clock.cycles)),
             ("onsets", json!(p.onsets)),
-            ("onsets_in_step", json!(p.in_step)),
+            ("onsets_in_step", json!(clock.in_step)),
             ("cause", json!(cause)),
         ]),
     })
 }
 
-/// Whether another stream beats the same time with more bytes: what waits for a flush, or is let loose after it, only
+/// Whether another stream keeps the same time with more bytes: what waits for a flush, or is let loose after it, only
 /// echoes the flush.
-fn is_echo(stream: &StreamDetail, streams: &[StreamDetail]) -> bool {
+fn is_echo(stream: &StreamDetail, clock: &Clock, streams: &[StreamDetail]) -> bool {
     let bytes = |s: &StreamDetail| s.bursts.iter().map(|b| b.burst.bytes).sum::<u64>();
-    let Some(period) = stream.periodicity.period_s else { return false };
-    streams.iter().filter(|other| other.class != stream.class).any(|other| {
-        let other_period =
-            other.periodicity.period_s.filter(|_| other.periodicity.verdict == periodicity::Verdict::Periodic);
-        other_period.is_some_and(|o| (o - period).abs() <= 0.05 * period) && bytes(other) > bytes(stream)
-    })
+    streams
+        .iter()
+        .filter(|other| other.class != stream.class)
+        .any(|other| other.periodicity.clocks.iter().any(|o| o.is_like(clock.period_s)) && bytes(other) > bytes(stream))
 }
 
 fn saturated(detail: &DeviceDetail) -> Option<Finding> {

@@ -3,31 +3,43 @@
 use serde::Serialize;
 
 use super::attribution::{Attribution, AttributionSummary};
+use super::bandwidth::{self, Plateau};
 pub use super::burst_detail::{BurstDetail, MOST_BURSTS};
 use super::burst_detail::{Found, Surroundings, find_bursts, largest};
+use super::burst_scan::BurstScan;
 use super::bursts::Limit;
+use super::by_issue::SweptByIssue;
 use super::capacity::{Capacity, Known, capacity};
-use super::cells::{self, Actor, CLASSES, Cells, Series};
-use super::envelope::{Unevenness, max_sliding, unevenness};
+use super::cells::{Actor, CLASSES, Cells, Series, Slot};
+use super::demand::{Demand, demand};
+use super::envelope::{Unevenness, most_bytes, unevenness_of};
 use super::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
+use super::kept_slots::within_budget;
 use super::latencies::Latencies;
-use super::load::{LoadPoint, LoadWindows};
+use super::latency_change::{self, Change};
+use super::latency_mode::Mode;
+use super::load::{Load, LoadPoint, LoadWindows};
 use super::losses::Losses;
-use super::order::{Span, Sweep};
+use super::order::{End, Span, Sweep};
 use super::peak::peak;
-use super::periodicity::{self, Periodicity, Verdict};
+use super::periodicity::{self, Periodicity};
+use super::queue_full::QueueFull;
 use super::requests::{Request, Requests};
-use super::slots::{GROUP_NS, SLOT_NS, SlotSummary, SlotSweep};
-use super::stages::{Stages, StagesSummary};
-use super::starvation::{self, Starvation};
+use super::sequences::{Sequences, SmallSequential};
+use super::slots::{SLOT_NS, SlotSummary, SlotSweep, group_ns};
+use super::stages::StagesSummary;
+use super::stalls::Stalls;
+use super::starvation::Starvation;
+use super::starved_by::{Interference, by_class, by_process};
+use super::syncs::{Bound, SyncScan};
 use super::window::Window;
-use crate::model::{Class, DevId, Io};
+use crate::model::{Class, DevId, Io, SECTOR_BYTES};
 
 /// Requests of each class of which starvation is judged.
 const SAMPLE: usize = 1 << 17;
 
-/// Finest slots for bursts, and the most of them.
-const BURST_SLOT_NS: i64 = 10_000_000;
+/// Finest slots for bursts, and the most of them in which anything is in flight.
+pub(super) const BURST_SLOT_NS: i64 = 10_000_000;
 const MOST_SLOTS: i64 = 1_000_000;
 
 /// What is swept of one device in the order of start.
@@ -36,14 +48,16 @@ pub(super) struct Swept {
     pub slots: SlotSweep,
     ticks: Option<IoTicks>,
     pub load: LoadWindows,
+    scans: [BurstScan; 2],
 }
 
 impl Swept {
     pub fn new(window: Window, kernel: Option<(Regime, u32)>) -> Swept {
         Swept {
-            slots: SlotSweep::new(window, SLOT_NS, GROUP_NS),
+            slots: SlotSweep::new(window, SLOT_NS, group_ns(window)),
             ticks: kernel.map(|(regime, hz)| IoTicks::new(regime, hz)),
             load: LoadWindows::new(window),
+            scans: CLASSES.map(|_| BurstScan::new(window)),
         }
     }
 }
@@ -52,21 +66,31 @@ impl Sweep for Swept {
     fn start(&mut self, span: &Span) {
         self.slots.start(span);
         self.load.start(span);
+        self.submit(span);
         if let Some(ticks) = &mut self.ticks {
             ticks.start(span.start_ns);
         }
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.slots.done(at_ns, key, class);
-        self.load.done(at_ns, key, class);
+    fn done(&mut self, end: &End) {
+        self.slots.done(end);
+        self.load.done(end);
         if let Some(ticks) = &mut self.ticks {
-            ticks.done(at_ns);
+            ticks.done(end.at_ns);
         }
     }
 
     fn instant(&mut self, span: &Span) {
         self.slots.instant(span);
+        self.submit(span);
+    }
+}
+
+impl Swept {
+    fn submit(&mut self, span: &Span) {
+        if let Some(scan) = self.scans.get_mut(span.class as usize) {
+            scan.push(span.start_ns, u64::from(span.sectors) * SECTOR_BYTES as u64);
+        }
     }
 }
 
@@ -74,27 +98,45 @@ impl Sweep for Swept {
 #[derive(Debug)]
 pub(super) struct Completed {
     attribution: Attribution,
-    requests: [Requests; 2],
+    requests: [Requests; 4],
+    syncs: SyncScan,
+    sequences: Sequences,
 }
 
+/// Bins and requests kept of all devices together; beyond that the largest give way.
+const MOST_BINS: usize = 1 << 19;
+const MOST_REQUESTS: usize = 1 << 21;
+
 impl Completed {
+    /// Keeps what `all` devices hold within bounds that do not grow with their number or the recording.
+    pub fn bound(all: &mut [Completed]) {
+        within_budget(all, MOST_BINS, |c| c.attribution.kept(), |c| c.attribution.halve());
+        let mut streams: Vec<&mut Requests> = all.iter_mut().flat_map(|c| &mut c.requests).collect();
+        within_budget(&mut streams, MOST_REQUESTS, |r| r.kept().len(), |r| r.halve());
+    }
+
     pub fn new(window: Window) -> Completed {
-        Completed { attribution: Attribution::new(window), requests: [Requests::new(SAMPLE), Requests::new(SAMPLE)] }
+        Completed {
+            attribution: Attribution::new(window),
+            requests: std::array::from_fn(|_| Requests::new(SAMPLE)),
+            syncs: SyncScan::default(),
+            sequences: Sequences::default(),
+        }
     }
 
     /// An I/O completes inside the window.
     pub fn push(&mut self, io: &Io) {
         self.attribution.push(io);
-        if let Some(requests) = self.requests.get_mut(io.class() as usize) {
-            requests.push(Request::from(io));
-        }
+        self.syncs.push(io);
+        self.sequences.push(io);
+        self.requests[io.class() as usize].push(Request::from(io));
     }
 }
 
 /// All that is gathered of one device.
 pub(super) struct Gathered {
     pub swept: Swept,
-    pub stages: Stages,
+    pub issued: SweptByIssue,
     pub completed: Completed,
     /// Start to done.
     pub s2c: Latencies,
@@ -121,12 +163,12 @@ pub struct StreamDetail {
     pub unevenness: Vec<Unevenness>,
     /// Whether it comes back.
     pub periodicity: Periodicity,
-    /// Who is behind what comes back.
+    /// Who is behind each of its clocks.
     #[serde(skip)]
-    pub periodic_cause: Option<Actor>,
-    /// How this class fares under bursts of the other one.
+    pub periodic_causes: Vec<Option<Actor>>,
+    /// How this class fares while another one asks for much.
     pub starvation: Option<Starvation>,
-    /// Who is behind those bursts.
+    /// Who is behind that demand.
     #[serde(skip)]
     pub starvation_cause: Option<Actor>,
 }
@@ -167,6 +209,29 @@ pub struct DeviceDetail {
     pub peak_hour: Option<PeakHour>,
     /// Reads and writes (A13 to A15).
     pub streams: [StreamDetail; 2],
+    /// Stretches in which nothing completed.
+    pub stalls: Stalls,
+    /// Device times of reads and writes that changed at the same load.
+    #[serde(skip)]
+    pub latency_changes: Vec<Change>,
+    /// Processes that slow others.
+    #[serde(skip)]
+    pub interference: Vec<Interference>,
+    /// Who is bound by its syncs.
+    #[serde(skip)]
+    pub sync_bound: Option<Bound>,
+    /// A sequential stream in small requests.
+    #[serde(skip)]
+    pub small_stream: Option<SmallSequential>,
+    /// Second modes and heavy tails of device time.
+    #[serde(skip)]
+    pub latency_modes: Vec<Mode>,
+    /// The rate beyond which demand only waits.
+    #[serde(skip)]
+    pub plateau: Option<Plateau>,
+    /// When the device took no more requests.
+    #[serde(skip)]
+    pub queue_full: Option<QueueFull>,
 }
 
 /// What is known around a device when its detail is made.
@@ -181,21 +246,57 @@ pub(super) struct Around<'a> {
     pub busy_percent: Option<f64>,
     pub complete: bool,
     pub kernel: Option<(Regime, u32)>,
+    pub max_request_bytes: Option<u64>,
+    /// Streams judged in this report, of all devices: a finding must beat the chance of all.
+    pub family: usize,
 }
 
 impl Gathered {
     /// The detail of this device.
     pub fn finish(self, around: &Around) -> DeviceDetail {
-        let Gathered { swept, stages, completed, s2c } = self;
+        let Gathered { swept, issued, completed, s2c } = self;
+        let known = latency_change::Around {
+            window: around.window,
+            gaps: &around.losses.of(around.dev),
+            family: around.family,
+        };
+        let (latency_changes, latency_modes) = issued.latencies(&known);
+        let SweptByIssue { stages, gaps, full, .. } = issued;
         let stages = stages.finish(s2c);
         let expected = swept.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
         let load = swept.load.finish(around.window);
         let series = CLASSES.map(|class| series_of(around, class));
-        let bursts = [0, 1].map(|c| find_bursts(around, &series[c], CLASSES[c]));
-        let [reads, writes] = &completed.requests;
+        let scanned = swept.scans.map(|scan| scan.finish(around.window));
+        let mut scanned = scanned.into_iter();
+        let bursts = [0, 1].map(|c| {
+            let scanned = scanned.next().unwrap_or_default();
+            find_bursts(around, &series[c], CLASSES[c], scanned)
+        });
+        let requests = &completed.requests;
+        let window = (around.window.from_ns, around.window.to_ns);
+        let demands: [Option<Demand>; 4] = std::array::from_fn(|c| demand(requests[c].kept(), window));
+        let starvation = by_class(around, requests, &demands);
+        let interference = by_process(around, requests);
+        let [by_reads, by_writes] = &bursts;
         let streams = [
-            stream(around, Class::Read, &series, bursts[0].clone(), &bursts[1], [reads, writes], &load),
-            stream(around, Class::Write, &series, bursts[1].clone(), &bursts[0], [writes, reads], &load),
+            stream(
+                around,
+                Class::Read,
+                &series,
+                by_reads.clone(),
+                ([&requests[0], &requests[1]], demands[0].as_ref()),
+                starvation[0].clone(),
+                &load.points,
+            ),
+            stream(
+                around,
+                Class::Write,
+                &series,
+                by_writes.clone(),
+                ([&requests[1], &requests[0]], demands[1].as_ref()),
+                starvation[1].clone(),
+                &load.points,
+            ),
         ];
         DeviceDetail {
             dev: around.dev,
@@ -204,7 +305,15 @@ impl Gathered {
             capacity: capacity(&load, &known_of(around, &stages, &series)),
             attribution: completed.attribution.finish(around.window),
             peak_hour: peak_hour(around, &load),
-            load,
+            stalls: gaps.finish(around.dev, stages.d2c.p50_us, around.losses),
+            interference,
+            sync_bound: completed.syncs.finish(around.dev, around.window, around.losses),
+            small_stream: completed.sequences.finish(around, &stages.costs),
+            latency_changes,
+            latency_modes,
+            plateau: bandwidth::find(&load, around.dev, around.losses),
+            queue_full: full.finish(around.dev, around.window, around.losses),
+            load: load.points,
             stages,
             streams,
         }
@@ -214,9 +323,9 @@ impl Gathered {
 /// What A18 needs to know besides the windows.
 fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Known {
     let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
-    let total = |v: &[u64]| v.iter().sum::<u64>() as f64 / seconds;
+    let total = |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
     Known {
-        rates: [0, 1].map(|c| (total(&series[c].ios), total(&series[c].bytes))),
+        rates: [0, 1].map(|c| (total(&series[c], |s| s.ios), total(&series[c], |s| s.bytes))),
         costs: stages.costs,
         queue_us: stages.s2d.mean_us,
         device_us: stages.d2c.mean_us,
@@ -224,17 +333,25 @@ fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Kn
 }
 
 /// Windows with losses were not observed.
-fn peak_hour(around: &Around, load: &[LoadPoint]) -> Option<PeakHour> {
+fn peak_hour(around: &Around, load: &Load) -> Option<PeakHour> {
     const HOUR_NS: i64 = 3600 * 1_000_000_000;
-    let len_ns = load.first()?.len_ns;
     if around.window.len_ns() < 2 * HOUR_NS {
         return None;
     }
-    let seen =
-        |p: &LoadPoint| (!around.losses.overlap(around.dev, p.from_ns, p.from_ns + len_ns)).then_some(p.ios_per_s);
-    let found = peak(&load.iter().map(seen).collect::<Vec<_>>(), (HOUR_NS / len_ns) as usize)?;
-    let from_ns = load[found.first].from_ns;
-    let to_ns = from_ns + found.slots as i64 * len_ns;
+    // Slots of a minute are fine enough for an hour.
+    let joined = (60 * 1_000_000_000 / load.len_ns).max(1) as usize;
+    let len_ns = joined as i64 * load.len_ns;
+    let mut ios = vec![0.0; load.windows / joined];
+    for p in &load.points {
+        if let Some(sum) = ios.get_mut(load.index(p) / joined) {
+            *sum += p.ios_per_s / joined as f64;
+        }
+    }
+    let at_ns = |slot: usize| load.from_ns + slot as i64 * len_ns;
+    let is_seen = |slot: usize| !around.losses.overlap(around.dev, at_ns(slot), at_ns(slot + 1));
+    let seen: Vec<Option<f64>> = ios.iter().enumerate().map(|(i, x)| is_seen(i).then_some(*x)).collect();
+    let found = peak(&seen, (HOUR_NS / len_ns) as usize)?;
+    let (from_ns, to_ns) = (at_ns(found.first), at_ns(found.first + found.slots));
     Some(PeakHour { from_ns, to_ns, ios_per_s: found.sum / found.slots as f64, ratio: found.ratio })
 }
 
@@ -254,137 +371,103 @@ fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) ->
 }
 
 fn series_of(around: &Around, class: Class) -> Series {
-    around.cells.series(around.dev, class, burst_slot_ns(around.window), around.window)
+    // Slots in which nothing is in flight take no memory.
+    let busy_ns = around.busy_percent.map_or(1.0, |p| p / 100.0) * around.window.len_ns() as f64;
+    around.cells.series(around.dev, class, burst_slot_ns(busy_ns as i64), around.window)
 }
 
-/// Slots in which bursts of `window` are looked for.
-pub(super) fn burst_slot_ns(window: Window) -> i64 {
+/// Slots in which bursts within `busy_ns` of time are looked for.
+pub(super) fn burst_slot_ns(busy_ns: i64) -> i64 {
     let mut dt_ns = BURST_SLOT_NS;
-    while window.len_ns() / dt_ns > MOST_SLOTS {
+    while busy_ns / dt_ns > MOST_SLOTS {
         dt_ns *= 10;
     }
     dt_ns
 }
 
-/// `requests` are those of this class and of the other one.
+/// `requests` are those of this class and of the other one; `demand` is that of this one.
 fn stream(
     around: &Around,
     class: Class,
     both: &[Series; 2],
     own: Found,
-    other: &Found,
-    requests: [&Requests; 2],
+    (requests, demand): ([&Requests; 2], Option<&Demand>),
+    starvation: Option<Starvation>,
     load: &[LoadPoint],
 ) -> StreamDetail {
-    let (series, others) = (&both[class as usize], &both[1 - class as usize]);
-    let starvation = starvation_of(around, requests[0], &other.bursts, others);
+    let series = &both[class as usize];
     let surroundings = Surroundings::new(series, load, requests[1]);
-    let other_class = cells::other(class);
     let cause = |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
-    let intervals: Vec<(i64, i64)> = other.bursts.iter().map(|b| (b.burst.from_ns, b.burst.to_ns)).collect();
-    let periodicity = periodicity_of(around, series, class, &own.bursts);
-    let onsets: Vec<(i64, i64)> = periodicity
-        .onsets_s
-        .iter()
-        .map(|s| around.window.from_ns + (s * 1e9) as i64)
-        .map(|at| (at, at + ((periodicity.slot_s * 1e9) as i64).max(100_000_000)))
-        .collect();
+    let window = (around.window.from_ns, around.window.to_ns);
+    let periodicity = periodicity::find_among(requests[0].kept(), demand, window, 0, &around.losses.of(around.dev));
+    let periodic_causes = periodicity.clocks.iter().map(|clock| {
+        let beats = clock.beats_s.iter().map(|s| around.window.from_ns + (s * 1e9) as i64);
+        usual_actor(beats.filter_map(|at| cause(class, &[(at, at + 100_000_000)])))
+    });
     StreamDetail {
         class,
-        bytes: series.bytes.iter().sum(),
+        bytes: around.cells.bytes(around.dev, class),
         slot_ns: series.dt_ns,
         limit: own.limit,
         bursts_found: own.bursts.len(),
         bursts: largest(own.bursts, &surroundings),
         envelope: envelope_of(series),
-        unevenness: [1, 10, 100]
-            .iter()
-            .filter_map(|k| unevenness(&series.coarser(*k).ios, series.dt_ns * *k as i64))
-            .collect(),
-        periodic_cause: usual_actor(onsets.iter().filter_map(|onset| cause(class, &[*onset]))),
+        unevenness: [1, 10, 100].iter().filter_map(|k| unevenness_of(series, *k)).collect(),
+        periodic_causes: periodic_causes.collect(),
         periodicity,
-        starvation_cause: cause(other_class, &intervals),
+        starvation_cause: starvation.as_ref().and_then(|s| cause(s.aggressor, &s.episodes)),
         starvation,
     }
 }
 
-/// Whoever comes back most often, not whoever moved most: one large flush among many commits is not the clock.
+/// The process that comes back most often, not the one that moved most: one large flush among many commits is not the clock.
+/// Its file is the one of more than half of its beats, or none.
 fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
-    let mut seen: Vec<(Actor, u32)> = Vec::new();
-    for actor in actors {
-        match seen.iter_mut().find(|(a, _)| (a.tgid, a.comm) == (actor.tgid, actor.comm)) {
+    let actors: Vec<Actor> = actors.collect();
+    let is_same = |a: &Actor, b: &Actor| (a.tgid, a.comm) == (b.tgid, b.comm);
+    let mut seen: Vec<(Actor, usize)> = Vec::new();
+    for actor in &actors {
+        match seen.iter_mut().find(|(a, _)| is_same(a, actor)) {
             Some((_, n)) => *n += 1,
-            None => seen.push((actor, 1)),
+            None => seen.push((*actor, 1)),
         }
     }
-    seen.into_iter().rev().max_by_key(|(_, n)| *n).map(|(actor, _)| actor)
+    let (usual, beats) = seen.into_iter().rev().max_by_key(|(_, n)| *n)?;
+    // Majority vote (Boyer and Moore): the only one that can have more than half, counted then.
+    let own = || actors.iter().filter(|a| is_same(a, &usual));
+    let (main, _) = own().fold((usual, 0usize), |(main, lead), a| match lead {
+        0 => (*a, 1),
+        _ if a.file == main.file => (main, lead + 1),
+        _ => (main, lead - 1),
+    });
+    let has_most = 2 * own().filter(|a| a.file == main.file).count() > beats;
+    Some(if has_most { main } else { Actor { file: None, ..usual } })
 }
 
 fn envelope_of(series: &Series) -> Vec<(i64, u64)> {
     [1usize, 2, 5, 10, 20, 50, 100, 500, 1000]
         .into_iter()
-        .filter(|k| *k <= series.bytes.len())
-        .map(|k| (k as i64 * series.dt_ns, max_sliding(&series.bytes, k).0))
+        .filter(|k| *k <= series.slots())
+        .map(|k| (k as i64 * series.dt_ns, most_bytes(series, k)))
         .collect()
 }
 
-/// Slots for fast rhythms, and how much of the recording's beginning is looked at in them.
-const FINE_NS: i64 = 1_000_000;
-const FINE_WINDOW_NS: i64 = 20_000_000_000;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Inode, Origin};
 
-/// First among the bursts alone, which background I/O would drown, then in all that the stream did.
-fn periodicity_of(around: &Around, series: &Series, class: Class, own: &[BurstDetail]) -> Periodicity {
-    let to_ns = around.window.to_ns.min(around.window.from_ns.saturating_add(FINE_WINDOW_NS));
-    let fine = around.cells.series(around.dev, class, FINE_NS, Window::new(around.window.from_ns, to_ns));
-    let find = |coarse: &[u64], fine_bytes: &[u64]| {
-        periodicity::find_with_fine(coarse, series.dt_ns as f64 / 1e9, fine_bytes, fine.dt_ns as f64 / 1e9)
-    };
-    let only_bursts = |all: &Series| {
-        let mut bytes = vec![0u64; all.bytes.len()];
-        let slot = |ns: i64| (((ns - all.from_ns) / all.dt_ns).max(0) as usize).min(all.bytes.len());
-        for b in own {
-            let (from, to) = (slot(b.burst.from_ns), slot(b.burst.to_ns));
-            bytes[from..to].copy_from_slice(&all.bytes[from..to]);
-        }
-        bytes
-    };
-    let of_bursts = find(&only_bursts(series), &only_bursts(&fine));
-    if of_bursts.verdict == Verdict::Periodic {
-        return of_bursts;
+    #[test]
+    fn a_clock_has_the_file_of_most_of_its_beats_or_none() {
+        let [first, usual, other] = [1, 2, 3].map(|ino| Actor {
+            tgid: Some(7),
+            comm: None,
+            origin: Origin::Writeback,
+            file: Some(Inode { fs_dev: 1, ino, generation: None }),
+        });
+        let file = |beats: &[Actor]| usual_actor(beats.iter().copied()).map(|a| a.file);
+        assert_eq!(file(&[first, usual, usual, usual]), Some(usual.file));
+        assert_eq!(file(&[first, usual, other]), Some(None), "no file of most beats");
+        assert_eq!(file(&[]), None);
     }
-    let of_all = find(&series.bytes, &fine.bytes);
-    let better = of_all.verdict == Verdict::Periodic || of_bursts.verdict == Verdict::InsufficientData;
-    if better || (of_all.verdict == Verdict::Tentative && of_bursts.verdict != Verdict::Tentative) {
-        of_all
-    } else {
-        of_bursts
-    }
-}
-
-/// Requests and bursts that a loss touches are left out: nobody knows what happened there.
-fn starvation_of(
-    around: &Around,
-    requests: &Requests,
-    bursts: &[BurstDetail],
-    bursting: &Series,
-) -> Option<Starvation> {
-    let gaps = around.losses.of(around.dev);
-    let touched = |from: i64, to: i64| {
-        let after = gaps.partition_point(|g| g.1 < from);
-        gaps.get(after).is_some_and(|g| g.0 < to)
-    };
-    let clean: Vec<Request> = requests.kept().iter().filter(|r| !touched(r.start_ns, r.done_ns)).copied().collect();
-    let intervals: Vec<(i64, i64)> =
-        bursts.iter().filter(|b| !b.lossy).map(|b| (b.burst.from_ns, b.burst.to_ns)).collect();
-    // A stream that is one long burst treats everything: there is nothing to compare with.
-    let busy: i64 = intervals.iter().map(|(a, b)| b - a).sum();
-    if clean.is_empty() || intervals.is_empty() || busy > around.window.len_ns() / 2 {
-        return None;
-    }
-    let mut result =
-        starvation::test(&clean, &intervals, starvation::lag_of(&clean), (around.window.from_ns, around.window.to_ns));
-    let within_ns = result.p99_during_us.map_or(result.lag_ns, |us| result.lag_ns.max((us * 1e3) as i64));
-    (result.follows_ns, result.direction) = starvation::direction(&clean, &intervals, bursting, within_ns);
-    result.excess_request_ms = result.excess_request_ms.map(|ms| ms * requests.one_in() as f64);
-    Some(result)
 }

@@ -41,6 +41,12 @@ impl DeviceIndex {
         i
     }
 
+    /// The number of `dev`, if it has one.
+    pub fn get(&self, dev: DevId) -> Option<usize> {
+        let few = self.devices.iter().take(Self::FEW).position(|d| *d == dev);
+        few.or_else(|| self.numbers.get(&dev).map(|i| *i as usize))
+    }
+
     /// The devices by number.
     pub fn devices(&self) -> &[DevId] {
         &self.devices

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::device_summary::Concurrency;
 use super::devices::DeviceSweep;
-use super::order::{Span, Sweep as _};
+use super::order::{End, Span, Sweep as _};
 use super::slots::{SlotSummary, SlotSweep};
 use super::window::Window;
-use crate::model::{Class, DevId};
+use crate::model::DevId;
 
 /// Busy time and concurrency of a set of devices: busy is any I/O anywhere (A4's subsystem meaning). The mean over devices,
 /// which hides one hot device among idle ones, stands beside it and is never more.
@@ -69,11 +69,18 @@ impl SetSweep {
         }
     }
 
-    /// A request of device `key` is done.
-    pub fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        if let Some((levels, slots)) = self.both.as_mut().filter(|_| self.counted[key as usize]) {
-            slots.done(at_ns, key, class);
-            levels.change(at_ns, class, -1);
+    /// A request is done.
+    pub fn done(&mut self, end: &End) {
+        if let Some((levels, slots)) = self.both.as_mut().filter(|_| self.counted[end.key as usize]) {
+            slots.done(end);
+            levels.change(end.at_ns, end.class, -1);
+        }
+    }
+
+    /// What of `span` lies before `to_ns`, up to which the sweep has come.
+    pub fn late(&mut self, span: &Span, to_ns: i64) {
+        if let Some((levels, _)) = self.both.as_mut().filter(|_| self.counted[span.key as usize]) {
+            levels.late(span, to_ns);
         }
     }
 

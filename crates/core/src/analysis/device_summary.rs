@@ -10,6 +10,7 @@ use crate::model::{Class, DevId};
 /// The answer for one class of one device. Latencies are start to done (S2C, what `iostat` calls await) unless named
 /// otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassSummary {
     /// Completed I/Os; `None` if the source does not say (imported tables may know bytes and no I/Os, or neither).
     pub ios: Option<u64>,
@@ -56,6 +57,7 @@ pub struct ClassSummary {
 
 /// Time-weighted distribution of the number in flight (A3), exact from events.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Concurrency {
     /// `∫N/T`.
     pub mean: Option<f64>,
@@ -160,4 +162,11 @@ pub struct DevicesSummary {
     pub censored_ios: u64,
     /// I/Os that outlived what the sweep could hold back; their busy time is short by so much.
     pub clipped: Clipped,
+}
+
+impl DevicesSummary {
+    /// The summary of `dev`.
+    pub fn of(&self, dev: DevId) -> Option<&DeviceSummary> {
+        self.devices.binary_search_by_key(&dev, |d| d.dev).ok().map(|i| &self.devices[i])
+    }
 }

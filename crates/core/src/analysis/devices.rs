@@ -5,7 +5,8 @@ use super::device_index::DeviceIndex;
 use super::device_summary::{ClassSummary, Concurrency, DeviceSummary, DevicesSummary};
 use super::latencies::{LOW_N, Latencies};
 use super::level::LevelTime;
-use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
+use super::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
+use super::runs::Runs;
 use super::window::Window;
 use crate::model::{Class, DevId, Io, LossReason, Lost};
 
@@ -78,31 +79,6 @@ impl ClassSums {
     }
 }
 
-/// Sequential or not, in the order of start.
-#[derive(Debug, Clone, Default)]
-struct Runs {
-    next_sector: Option<i64>,
-    pairs: u64,
-    sequential: u64,
-}
-
-impl Runs {
-    fn add(&mut self, span: &Span) {
-        if span.sector < 0 {
-            return;
-        }
-        if let Some(expected) = self.next_sector {
-            self.pairs += 1;
-            self.sequential += u64::from(expected == span.sector);
-        }
-        self.next_sector = Some(span.sector + i64::from(span.sectors));
-    }
-
-    fn percent(&self) -> Option<f64> {
-        (self.pairs > 0).then(|| 100.0 * self.sequential as f64 / self.pairs as f64)
-    }
-}
-
 /// Levels of one device or set of devices, by time of start and end.
 #[derive(Debug, Clone)]
 pub(super) struct DeviceSweep {
@@ -134,6 +110,24 @@ impl DeviceSweep {
         }
     }
 
+    /// What of `span` lies before `to_ns` was in flight there, though the sweep had passed by.
+    pub(super) fn late(&mut self, span: &Span, to_ns: i64) {
+        let (from_ns, to_ns) = (span.start_ns.max(self.window.from_ns), to_ns.min(self.window.to_ns));
+        if from_ns >= to_ns {
+            return;
+        }
+        self.all.add_late(from_ns, to_ns);
+        let (own, other) = match span.class {
+            Class::Read => (&mut self.read, &mut self.write),
+            Class::Write => (&mut self.write, &mut self.read),
+            Class::Discard | Class::Flush => return,
+        };
+        // Wherever the other class was in flight, both are now.
+        let more = other.busy_in(from_ns, to_ns) - self.both.busy_in(from_ns, to_ns);
+        self.both.fill_late(from_ns, to_ns, more);
+        own.add_late(from_ns, to_ns);
+    }
+
     fn has_both(&self) -> bool {
         self.read.level() > 0 && self.write.level() > 0
     }
@@ -158,8 +152,12 @@ impl Sweep for Sweeps {
         }
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.0[key as usize].change(at_ns, class, -1);
+    fn done(&mut self, end: &End) {
+        self.0[end.key as usize].change(end.at_ns, end.class, -1);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.0[span.key as usize].late(span, to_ns);
     }
 }
 
@@ -172,8 +170,12 @@ impl Sweep for Issued {
         self.0[span.key as usize].change(span.start_ns, 1);
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, _: Class) {
-        self.0[key as usize].change(at_ns, -1);
+    fn done(&mut self, end: &End) {
+        self.0[end.key as usize].change(end.at_ns, -1);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.0[span.key as usize].add_late(span.start_ns, to_ns);
     }
 }
 

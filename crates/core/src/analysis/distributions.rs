@@ -75,6 +75,13 @@ pub fn t_critical(alpha: f64, df: f64) -> f64 {
     bisect(0.0, 1e6, |t| t_both_sides(t, df) - alpha)
 }
 
+/// Chernoff's bound: at most the probability that of `n` trials that succeed with probability `expected` (0 < `expected` < 1) a
+/// share as far from it as `share`, or farther on that side, does.
+pub fn chernoff(n: f64, share: f64, expected: f64) -> f64 {
+    let part = |seen: f64, expected: f64| if seen > 0.0 { seen * (seen / expected).ln() } else { 0.0 };
+    (-n * (part(share, expected) + part(1.0 - share, 1.0 - expected))).exp()
+}
+
 /// Root of a falling function between `low` and `high`.
 fn bisect(mut low: f64, mut high: f64, f: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..200 {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::cells::Series;
+
 /// Running sums with a leading 0, so that the sum of slots `a..b` is `sums[b] - sums[a]`.
 pub fn running_sums(values: &[u64]) -> Vec<u64> {
     let mut sums = Vec::with_capacity(values.len() + 1);
@@ -82,6 +84,42 @@ pub fn active_second_rate(bytes: f64, period_s: f64, idle_s: f64) -> f64 {
     bytes / (period_s - idle_s).ceil().max(1.0)
 }
 
+/// Most bytes in any `slots` consecutive slots of `series`.
+pub fn most_bytes(series: &Series, slots: usize) -> u64 {
+    let filled = series.filled();
+    let (mut sum, mut first, mut most) = (0, 0, 0);
+    for slot in filled {
+        sum += slot.bytes;
+        while filled[first].at + slots <= slot.at {
+            sum -= filled[first].bytes;
+            first += 1;
+        }
+        most = most.max(sum);
+    }
+    most
+}
+
+/// The dispersion of I/Os submitted in slots `times` as wide as those of `series`; `None` without two slots or any I/O.
+pub fn unevenness_of(series: &Series, times: usize) -> Option<Unevenness> {
+    let (times, all) = (times.max(1), series.slots().div_ceil(times.max(1)));
+    let own = series.filled().chunk_by(|a, b| a.at / times == b.at / times);
+    let counts: Vec<u64> = own.map(|c| c.iter().map(|s| s.ios).sum()).filter(|ios| *ios > 0).collect();
+    let mean = counts.iter().sum::<u64>() as f64 / all as f64;
+    if all < 2 || counts.is_empty() {
+        return None;
+    }
+    let squares = |c: f64| (c - mean).powi(2);
+    let empty = (all - counts.len()) as f64 * squares(0.0);
+    let variance = (counts.iter().map(|c| squares(*c as f64)).sum::<f64>() + empty) / (all - 1) as f64;
+    Some(Unevenness {
+        dt_ns: series.dt_ns * times as i64,
+        slots: all as u64,
+        idc: variance / mean,
+        peak_to_mean: counts.iter().copied().max().unwrap_or(0) as f64 / mean,
+        duty_percent: 100.0 * counts.len() as f64 / all as f64,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +142,23 @@ mod tests {
                 }
             }
             prop_assert!((token_bucket_depth(&values, 1.0, rate) - depth).abs() < 1e-6);
+        }
+
+        #[test]
+        fn slots_left_out_change_nothing(values in prop::collection::vec(prop_oneof![3 => 0u64..1, 1 => 0u64..1000], 1..80), slots in 1usize..90) {
+            let series = Series::dense(0, 10, &values, &values);
+            prop_assert_eq!(most_bytes(&series, slots), max_sliding(&values, slots).0);
+            let (from, to) = (slots / 3, (slots / 2 + 9).min(values.len()));
+            prop_assert_eq!(series.sum(from, to), values.get(from..to).map_or(0, |v| v.iter().sum()));
+            prop_assert_eq!(series.bytes_of(0, values.len()), values.clone());
+            let coarse: Vec<u64> = values.chunks(slots).map(|c| c.iter().sum()).collect();
+            match (unevenness_of(&series, slots), unevenness(&coarse, 10 * slots as i64)) {
+                (Some(a), Some(b)) => {
+                    prop_assert_eq!((a.dt_ns, a.slots, a.peak_to_mean, a.duty_percent), (b.dt_ns, b.slots, b.peak_to_mean, b.duty_percent));
+                    prop_assert!((a.idc - b.idc).abs() <= 1e-9 * b.idc.max(1.0));
+                }
+                (a, b) => prop_assert_eq!(a, b),
+            }
         }
 
         #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::order::{Hold, Span, StartOrder, Sweep};
+use super::order::{End, Hold, Span, StartOrder, Sweep};
 use crate::model::{Class, DevId, Histogram, Io, Lost};
 
 /// What one device did in one interval, as sums that can be added.
@@ -129,9 +129,9 @@ impl Sweep for Devices {
         s.now.inflight_max = s.now.inflight_max.max(Some(s.level.max(0) as u64));
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, _class: Class) {
-        let s = &mut self.states[key as usize];
-        s.advance(at_ns);
+    fn done(&mut self, end: &End) {
+        let s = &mut self.states[end.key as usize];
+        s.advance(end.at_ns);
         s.level -= 1;
     }
 }

@@ -7,18 +7,39 @@ use crate::model::DevId;
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
     /// A burst that coarse sampling hides (A13).
     Microburst,
     /// One class of I/O suffers while another bursts (A14).
     Starvation,
+    /// One process's I/O slows another's (A14).
+    Interference,
+    /// Requests are in flight and none completes.
+    Stall,
+    /// From some moment on a device takes longer, or less long, for the same load.
+    LatencyStep,
+    /// A device takes longer and longer, or less and less long, for the same load.
+    LatencyTrend,
+    /// Some requests take far longer than others that are alike, but less than a second.
+    LatencyMode,
+    /// One member of an array takes longer than each of the others.
+    SlowMember,
+    /// A device moves bytes as fast as it can, and more demand only waits.
+    BandwidthSaturation,
+    /// A device takes no more requests at once, and others wait in the kernel.
+    QueueFull,
     /// Bursts that come back (A15).
     Periodicity,
     /// A device at its capacity (A18).
     Saturation,
     /// The kernel's %util and the truth differ (A2).
     UtilDisagreement,
+    /// A writer that waits for its syncs most of the time.
+    FsyncBound,
+    /// A sequential stream cut into small requests.
+    SmallSequential,
     /// Single I/Os that took very long.
     SlowIo,
     /// I/Os that the device failed.
@@ -36,15 +57,21 @@ impl FindingKind {
     fn rank(self) -> u8 {
         match self {
             FindingKind::IoError => 0,
-            FindingKind::SlowIo => 1,
-            FindingKind::Starvation => 2,
-            FindingKind::Saturation => 3,
-            FindingKind::Microburst => 4,
-            FindingKind::Periodicity => 5,
-            FindingKind::PageCache => 6,
-            FindingKind::UtilDisagreement => 7,
-            FindingKind::AveragedAverages => 8,
-            FindingKind::LostEvents => 9,
+            FindingKind::Stall => 1,
+            FindingKind::SlowIo => 2,
+            FindingKind::Starvation | FindingKind::Interference => 3,
+            FindingKind::LatencyStep => 4,
+            FindingKind::LatencyTrend | FindingKind::SlowMember => 5,
+            FindingKind::LatencyMode => 6,
+            FindingKind::Saturation | FindingKind::FsyncBound => 7,
+            FindingKind::BandwidthSaturation => 8,
+            FindingKind::QueueFull => 9,
+            FindingKind::Microburst => 10,
+            FindingKind::Periodicity => 11,
+            FindingKind::PageCache | FindingKind::SmallSequential => 12,
+            FindingKind::UtilDisagreement => 13,
+            FindingKind::AveragedAverages => 14,
+            FindingKind::LostEvents => 15,
         }
     }
 
@@ -53,9 +80,19 @@ impl FindingKind {
         match self {
             FindingKind::Microburst => "microburst",
             FindingKind::Starvation => "starvation",
+            FindingKind::Interference => "interference",
+            FindingKind::Stall => "stall",
+            FindingKind::LatencyStep => "latency-step",
+            FindingKind::LatencyTrend => "latency-trend",
+            FindingKind::LatencyMode => "latency-mode",
+            FindingKind::SlowMember => "slow-member",
+            FindingKind::BandwidthSaturation => "bandwidth-saturation",
+            FindingKind::QueueFull => "queue-full",
             FindingKind::Periodicity => "periodicity",
             FindingKind::Saturation => "saturation",
             FindingKind::UtilDisagreement => "util-disagreement",
+            FindingKind::FsyncBound => "fsync-bound",
+            FindingKind::SmallSequential => "small-sequential",
             FindingKind::SlowIo => "slow-io",
             FindingKind::IoError => "io-error",
             FindingKind::PageCache => "page-cache",
@@ -67,6 +104,7 @@ impl FindingKind {
 
 /// How much it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.

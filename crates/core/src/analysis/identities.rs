@@ -287,12 +287,19 @@ pub enum Verdict {
         /// Application's mean latency over the device's.
         ratio: f64,
     },
+    /// Identities fail and none of the above accounts for it.
+    Unexplained {
+        /// Their names.
+        failed: Vec<String>,
+    },
 }
 
+/// How many requests an I/O becomes on average from which it is called splitting: below it lie single unaligned I/Os.
+const MIN_SPLITS: f64 = 1.05;
 /// How much of the bytes counts as a difference: below it lie metadata and counting edges.
 const NOTICEABLE: f64 = 0.02;
 
-/// What happened, most important first; [`Verdict::Agree`] alone if nothing did.
+/// What happened, most important first; [`Verdict::Agree`] alone if nothing did and every identity holds.
 pub fn verdicts(r: &RunFacts) -> Vec<Verdict> {
     let mut out = Vec::new();
     out.extend(others(r));
@@ -304,7 +311,8 @@ pub fn verdicts(r: &RunFacts) -> Vec<Verdict> {
         }
     }
     if out.is_empty() {
-        out.push(Verdict::Agree);
+        let failed: Vec<String> = identities(r).into_iter().filter(|i| !i.holds).map(|i| i.id).collect();
+        out.push(if failed.is_empty() { Verdict::Agree } else { Verdict::Unexplained { failed } });
     }
     out
 }
@@ -354,7 +362,7 @@ fn request_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
         return Some(Verdict::ReadaheadCap { request_bytes: request, doubled });
     }
     let moved = d.bytes? / per_io;
-    if request < per_io * (1.0 - NOTICEABLE) && r.direct {
+    if per_io / request >= MIN_SPLITS && r.direct {
         let limit_bytes = r.max_request_bytes;
         return Some(Verdict::Splitting { requests_per_io: d.ios / moved, request_bytes: request, limit_bytes });
     }
@@ -401,19 +409,23 @@ impl Verdict {
                 let why = match limit_bytes {
                     // A last piece may be smaller than the limit.
                     Some(limit) if *request_bytes < 0.4 * limit => {
-                        "far below the device's limit: the file is in pieces"
+                        "far below the device's limit: the file is fragmented"
                     }
                     _ => "as large as the device takes",
                 };
                 let kib = request_bytes / 1024.0;
-                format!("splitting: each I/O became {requests_per_io:.1} requests of {kib:.0} KiB, {why}")
+                format!("splitting: {requests_per_io:.2} requests per I/O, {kib:.0} KiB each, {why}")
             }
             Verdict::Gathered { request_bytes, ios_per_request } => format!(
-                "gathered: the page cache made requests of {:.0} KiB out of {ios_per_request:.1} I/Os each",
+                "coalesced: the page cache put {ios_per_request:.1} application I/Os into each request of {:.0} KiB",
                 request_bytes / 1024.0
             ),
+            Verdict::Unexplained { failed } => format!(
+                "unexplained: application and device disagree beyond the tolerance in {} (see the consistency checks)",
+                failed.join(", ")
+            ),
             Verdict::OtherWriters { who, percent } => {
-                format!("others used the device too: {percent:.1} % of its bytes were moved by {}", who.join(", "))
+                format!("background I/O: {percent:.1} % of the device's bytes were moved by {}", who.join(", "))
             }
             Verdict::ThrottledAbove { ratio } => format!(
                 "throttled above the device: the application waited {ratio:.0} times as long as the device took (a cgroup or rate limit, or the processor)"

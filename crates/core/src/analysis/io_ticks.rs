@@ -16,6 +16,7 @@ use super::last_slot::LastSlot;
 
 /// Which estimator a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Regime {
     /// Up to 4.16: exact to a jiffy.
@@ -59,9 +60,7 @@ impl Regime {
                 "kernels 5.7 to 6.9 count every jiffy in which an I/O starts: \
                  %util is far too high for short I/O, too low for long overlapping I/O"
             }
-            Regime::Sampled => {
-                "kernels from 6.10 on count busy time right on average, but noisily for I/O shorter than a jiffy"
-            }
+            Regime::Sampled => "on kernels from 6.10 on %util is unbiased, but noisy for I/Os shorter than one tick",
         }
     }
 }
@@ -123,6 +122,7 @@ impl IoTicks {
 
 /// What to think of the kernel's figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UtilVerdict"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// As good as its resolution allows.
@@ -137,6 +137,7 @@ pub enum Verdict {
 
 /// A2's answer for one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UtilCheck {
     /// Measure of the union of all `[start, done)`, from events.
     pub exact_percent: f64,

@@ -90,6 +90,17 @@ impl Latencies {
         self.histogram.as_ref().map_or(self.exact.len() as u64, Histogram::n)
     }
 
+    /// How far off a quantile may be, in percent: 0 while all values are kept.
+    pub fn error_percent(&self) -> f64 {
+        if self.histogram.is_some() { 100.0 / 256.0 } else { 0.0 }
+    }
+
+    /// All values, rounded where a histogram has taken over, and how often each occurs.
+    pub fn buckets(&self) -> impl Iterator<Item = (i64, u64)> + '_ {
+        let counted = self.histogram.iter().flat_map(Histogram::buckets).map(|(low, _, n)| (low, n));
+        self.exact.iter().map(|ns| (*ns, 1)).chain(counted)
+    }
+
     /// Whether there are too few for a quantile to mean much (n < [`LOW_N`]).
     pub fn low_n(&self) -> bool {
         self.n() < LOW_N

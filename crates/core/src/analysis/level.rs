@@ -2,6 +2,10 @@
 
 use super::window::Window;
 
+/// Changes after which a stretch is over, and how many stretches are kept.
+const CHANGES: u32 = 4096;
+const PAST: usize = 256;
+
 /// Time spent at each level of concurrency inside a window, exact to the nanosecond (A2, A3): feed it the changes of
 /// N(t) in the order of time.
 #[derive(Debug, Clone)]
@@ -9,19 +13,135 @@ pub struct LevelTime {
     window: Window,
     level: i64,
     since_ns: i64,
+    /// Time at each level, of all stretches together.
     ns_at: Vec<i64>,
+    /// The same of each stretch that is over, in order, and of all of them.
+    past: Vec<Stretch>,
+    ns_cut: Vec<i64>,
+    changes: u32,
+}
+
+/// A part of the window, kept so that an I/O that turns up late can be added to it.
+#[derive(Debug, Clone)]
+struct Stretch {
+    from_ns: i64,
+    to_ns: i64,
+    ns_at: Vec<i64>,
+}
+
+impl Stretch {
+    fn share_of(&self, from_ns: i64, to_ns: i64) -> f64 {
+        (to_ns.min(self.to_ns) - from_ns.max(self.from_ns)).max(0) as f64 / (self.to_ns - self.from_ns) as f64
+    }
+
+    /// Moves a share of the time at each level to the next one.
+    fn raise(&mut self, share: impl Fn(usize) -> f64) {
+        let moved: Vec<i64> =
+            self.ns_at.iter().enumerate().map(|(k, ns)| (*ns as f64 * share(k)).round() as i64).collect();
+        self.ns_at.push(0);
+        for (k, ns) in moved.into_iter().enumerate() {
+            self.ns_at[k] -= ns;
+            self.ns_at[k + 1] += ns;
+        }
+    }
 }
 
 impl LevelTime {
     /// Nothing in flight at the start of `window`.
     pub fn new(window: Window) -> LevelTime {
-        LevelTime { window, level: 0, since_ns: window.from_ns, ns_at: Vec::new() }
+        LevelTime {
+            window,
+            level: 0,
+            since_ns: window.from_ns,
+            ns_at: Vec::new(),
+            past: Vec::new(),
+            ns_cut: Vec::new(),
+            changes: 0,
+        }
     }
 
     /// N changes by `by` at `at_ns`.
     pub fn change(&mut self, at_ns: i64, by: i64) {
         self.advance(at_ns);
         self.level += by;
+        self.changes += 1;
+        if self.changes == CHANGES {
+            self.cut();
+        }
+    }
+
+    /// An I/O of `[from_ns, to_ns)` turns up after the sweep has passed `to_ns`: one more was in flight there. Exact for
+    /// whole stretches, in proportion for parts of them.
+    pub fn add_late(&mut self, from_ns: i64, to_ns: i64) {
+        self.advance(to_ns);
+        self.cut();
+        for s in &mut self.past {
+            let share = s.share_of(from_ns, to_ns);
+            if share > 0.0 {
+                s.raise(|_| share);
+            }
+        }
+        self.sum_up();
+    }
+
+    /// Of the time in `[from_ns, to_ns)` with none in flight `ns` had one after all.
+    pub fn fill_late(&mut self, from_ns: i64, to_ns: i64, ns: f64) {
+        self.advance(to_ns);
+        self.cut();
+        let idle = (to_ns - from_ns) as f64 - self.busy_in(from_ns, to_ns);
+        for s in &mut self.past {
+            let share = s.share_of(from_ns, to_ns) * (ns / idle.max(1.0)).clamp(0.0, 1.0);
+            if share > 0.0 {
+                s.raise(|level| if level == 0 { share } else { 0.0 });
+            }
+        }
+        self.sum_up();
+    }
+
+    /// Nanoseconds of `[from_ns, to_ns)` with at least one in flight, as far as the sweep has come.
+    pub fn busy_in(&mut self, from_ns: i64, to_ns: i64) -> f64 {
+        self.advance(to_ns);
+        self.cut();
+        self.past.iter().map(|s| s.share_of(from_ns, to_ns) * s.ns_at.iter().skip(1).sum::<i64>() as f64).sum()
+    }
+
+    fn sum_up(&mut self) {
+        self.ns_at.clear();
+        for s in &self.past {
+            self.ns_at.resize(self.ns_at.len().max(s.ns_at.len()), 0);
+            s.ns_at.iter().zip(&mut self.ns_at).for_each(|(ns, sum)| *sum += ns);
+        }
+        self.ns_cut.clone_from(&self.ns_at);
+    }
+
+    /// Ends the open stretch; of too many, two neighbours become one.
+    fn cut(&mut self) {
+        self.changes = 0;
+        let from_ns = self.past.last().map_or(self.window.from_ns, |s| s.to_ns);
+        if self.since_ns <= from_ns {
+            return;
+        }
+        let mut ns_at = self.ns_at.clone();
+        self.ns_cut.iter().zip(&mut ns_at).for_each(|(before, ns)| *ns -= before);
+        self.ns_cut.clone_from(&self.ns_at);
+        self.past.push(Stretch { from_ns, to_ns: self.since_ns, ns_at });
+        if self.past.len() > PAST {
+            let mut kept: Vec<Stretch> = Vec::with_capacity(PAST);
+            for s in self.past.drain(..) {
+                match kept
+                    .last_mut()
+                    .filter(|last| last.to_ns - last.from_ns < (s.to_ns - self.window.from_ns) / (PAST as i64 / 2))
+                {
+                    Some(last) => {
+                        last.to_ns = s.to_ns;
+                        last.ns_at.resize(last.ns_at.len().max(s.ns_at.len()), 0);
+                        s.ns_at.iter().zip(&mut last.ns_at).for_each(|(ns, sum)| *sum += ns);
+                    }
+                    None => kept.push(s),
+                }
+            }
+            self.past = kept;
+        }
     }
 
     fn advance(&mut self, to_ns: i64) {
@@ -116,6 +236,32 @@ mod tests {
             (l.quantile(0.4), l.quantile(0.41), l.quantile(0.99), l.max()),
             (Some(0), Some(1), Some(2), Some(2))
         );
+    }
+
+    #[test]
+    fn what_turns_up_late_is_added_where_it_was() {
+        // Busy 1 of every 2 us for 100 ms; then an I/O of 10 to 90 ms turns up.
+        let mut l = LevelTime::new(Window::new(0, 100_000_000));
+        for i in 0..50_000 {
+            l.change(i * 2000, 1);
+            l.change(i * 2000 + 1000, -1);
+        }
+        l.add_late(10_000_000, 90_000_000);
+        l.finish(Window::new(0, 100_000_000));
+        let percent = |ns: i64| ns as f64 / 1e6;
+        assert!((l.busy_percent().expect("a window") - 90.0).abs() < 0.5, "{:?}", l.busy_percent());
+        assert!(
+            (percent(l.ns_at()[2]) - 40.0).abs() < 0.5 && l.ns_at().iter().sum::<i64>() == 100_000_000,
+            "{:?}",
+            l.ns_at()
+        );
+        assert!(l.past.len() <= PAST + 1);
+        let mut both = LevelTime::new(Window::new(0, 100));
+        both.change(20, 1);
+        both.change(60, -1);
+        both.fill_late(0, 100, 30.0);
+        both.finish(Window::new(0, 100));
+        assert!((both.busy_percent().expect("a window") - 70.0).abs() <= 1.0, "{:?}", both.ns_at());
     }
 
     proptest! {

@@ -1,11 +1,13 @@
 //! A13 for several devices behind one link: what they move shares its bandwidth, so it is summed before bursts are looked
 //! for. Half of a link on each of two devices at once fills it, and neither device's own series shows that.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::burst_detail::{BurstDetail, bursts_of, largest_alone};
 use super::bursts::Limit;
-use super::cells::{Cells, Series, Sizes};
+use super::cells::{Cells, Series};
 use super::losses::Losses;
 use super::window::Window;
 use crate::model::{Class, DevId};
@@ -52,16 +54,14 @@ pub(super) fn detail(link: &Link, cells: &Cells, losses: &Losses, window: Window
         let cause = |from_ns, to_ns| {
             let slots =
                 |s: &Series| (((from_ns - s.from_ns) / s.dt_ns) as usize, ((to_ns - s.from_ns) / s.dt_ns) as usize);
-            let bytes = |s: &Series| s.bytes[slots(s).0..slots(s).1].iter().sum::<u64>();
+            let bytes = |s: &Series| s.sum(slots(s).0, slots(s).1);
             let (dev, _) = link.devices.iter().zip(&own).max_by_key(|(_, s)| bytes(s))?;
             cells.main_actor(*dev, class, &[(from_ns, to_ns)])
         };
-        let mut sizes = Sizes::default();
-        link.devices.iter().for_each(|dev| sizes.merge(cells.sizes(*dev, class)));
-        let bursts = bursts_of(&series, sizes, &link.limit, lossy, cause);
+        let bursts = bursts_of(&series, &link.limit, lossy, cause);
         LinkStream {
             class,
-            bytes: series.bytes.iter().sum(),
+            bytes: link.devices.iter().map(|dev| cells.bytes(*dev, class)).sum(),
             slot_ns: series.dt_ns,
             bursts_found: bursts.len(),
             bursts: largest_alone(bursts),
@@ -72,14 +72,13 @@ pub(super) fn detail(link: &Link, cells: &Cells, losses: &Losses, window: Window
 
 /// Slot by slot.
 fn sum(parts: &[Series], window: Window, slot_ns: i64) -> Series {
-    let empty = Series { from_ns: window.from_ns, dt_ns: slot_ns, bytes: Vec::new(), ios: Vec::new() };
-    let Some((first, rest)) = parts.split_first() else { return empty };
-    let mut all = first.clone();
-    for part in rest {
-        all.bytes.iter_mut().zip(&part.bytes).for_each(|(a, b)| *a += b);
-        all.ios.iter_mut().zip(&part.ios).for_each(|(a, b)| *a += b);
+    let mut all: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+    for slot in parts.iter().flat_map(Series::filled) {
+        let sum = all.entry(slot.at).or_default();
+        *sum = (sum.0 + slot.bytes, sum.1 + slot.ios);
     }
-    all
+    let (dt_ns, slots) = parts.first().map_or((slot_ns, 0), |s| (s.dt_ns, s.slots()));
+    Series::new(window.from_ns, dt_ns, slots, all.into_iter().map(|(at, (bytes, ios))| (at, bytes, ios)))
 }
 
 #[cfg(test)]
@@ -98,7 +97,7 @@ mod tests {
         for (disk, dev) in DISKS.into_iter().enumerate() {
             for i in 0..6000 {
                 let burst = i / 1000 * 10_000_000_000 + disk as i64 * apart_ns;
-                let done_ns = 1_000_000_000 + burst + i % 1000 * 100_000;
+                let done_ns = 1_000_050_000 + burst + i % 1000 * 100_000;
                 let io = Io::new(done_ns, dev, Op::WRITE, 30_000, Some(0), 50_000);
                 ios.push(Io { comm: Some(Comm::new(b"flusher")), tgid: Some(7), ..io });
             }

@@ -33,7 +33,8 @@ impl Losses {
 
     /// Whether anything of `dev` is missing in `[from_ns, to_ns)`.
     pub fn overlap(&self, dev: DevId, from_ns: i64, to_ns: i64) -> bool {
-        self.intervals.iter().any(|(a, b, d)| *a < to_ns && *b >= from_ns && d.is_none_or(|d| d == dev))
+        let meets = |a: i64, b: i64| Lost::somewhere(a, b, LossReason::Corrupt).meets(from_ns, to_ns);
+        self.intervals.iter().any(|(a, b, d)| meets(*a, *b) && d.is_none_or(|d| d == dev))
     }
 
     /// The intervals that concern `dev`, in order, overlapping ones joined.
@@ -67,7 +68,8 @@ mod tests {
         l.push(&lost(15, 30, None, LossReason::Corrupt));
         l.push(&lost(0, 100, None, LossReason::Censored));
         l.push(&lost(0, 100, None, LossReason::RequestUnwritten));
-        assert!(l.overlap(DevId(1), 0, 11) && !l.overlap(DevId(2), 0, 11) && l.overlap(DevId(2), 30, 40));
+        assert!(l.overlap(DevId(1), 0, 11) && !l.overlap(DevId(2), 0, 11) && l.overlap(DevId(2), 29, 40));
+        assert!(!l.overlap(DevId(2), 30, 40), "what ends where an interval begins does not touch it");
         assert_eq!((l.of(DevId(1)), l.of(DevId(2))), (vec![(10, 30)], vec![(15, 30)]));
     }
 

@@ -15,6 +15,7 @@ const LEAST_ALONE: u64 = 30;
 
 /// What one I/O of a class costs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// Per I/O, in microseconds of a server.
     pub per_io_us: f64,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     fn span(at: i64, sectors: u32, class: Class, us: i64) -> Span {
-        Span { start_ns: at, done_ns: at + us * 1000, sector: -1, sectors, key: 0, class }
+        Span { start_ns: at, done_ns: at + us * 1000, sector: -1, sectors, key: 0, class, waited_us: 0 }
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub struct Bin {
 
 /// A model with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "model", rename_all = "kebab-case")]
 pub enum Model {
     /// One server, exponential service: `X = L / (S (1 + L))`.
@@ -44,6 +45,7 @@ pub enum Model {
 
 /// A model and how well it fits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fit {
     /// Which, with its parameters.
     #[serde(flatten)]
@@ -236,6 +238,7 @@ pub fn md1_response(rho: f64) -> Option<f64> {
 
 /// Gunther's universal scalability law: `X(N) = γ N / (1 + σ (N - 1) + κ N (N - 1))`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usl {
     /// Throughput of one in flight, per second.
     pub gamma: f64,

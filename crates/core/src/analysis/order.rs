@@ -31,6 +31,8 @@ pub struct Span {
     pub key: u32,
     /// Its class.
     pub class: Class,
+    /// How long it waited for its issue, in whole microseconds; 0 if that is not known.
+    pub waited_us: u32,
 }
 
 impl Span {
@@ -43,6 +45,7 @@ impl Span {
             sectors: u32::try_from(io.bytes / SECTOR_BYTES).unwrap_or(u32::MAX),
             key,
             class: io.class(),
+            waited_us: u32::try_from(io.queue_ns.unwrap_or(0).max(0) / 1000).unwrap_or(u32::MAX),
         }
     }
 
@@ -52,17 +55,39 @@ impl Span {
     }
 }
 
+/// The end of an I/O, with what sweeps need to know of it then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// Completion, in nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// Sectors moved.
+    pub sectors: u32,
+    /// Its span's key.
+    pub key: u32,
+    /// Its class.
+    pub class: Class,
+}
+
+impl End {
+    /// The end of `span`.
+    pub fn of(span: &Span) -> End {
+        End { at_ns: span.done_ns, sectors: span.sectors, key: span.key, class: span.class }
+    }
+}
+
 /// What eats edges in the order of time.
 pub trait Sweep {
     /// An I/O begins.
     fn start(&mut self, span: &Span);
-    /// One I/O of `key` and `class` ends at `at_ns`.
-    fn done(&mut self, at_ns: i64, key: u32, class: Class);
+    /// An I/O that started ends.
+    fn done(&mut self, end: &End);
     /// An I/O begins and ends at the same instant: it takes no time, but it was there.
     fn instant(&mut self, span: &Span) {
         self.start(span);
-        self.done(span.done_ns, span.key, span.class);
+        self.done(&End::of(span));
     }
+    /// What of `span` lies before `to_ns`, up to which all edges have left: it turned up too late for its own.
+    fn late(&mut self, _span: &Span, _to_ns: i64) {}
 }
 
 /// How long spans are held back.
@@ -88,13 +113,6 @@ pub struct Clipped {
     pub ios: u64,
     /// By how many nanoseconds together.
     pub ns: i64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct End {
-    at_ns: i64,
-    key: u32,
-    class: Class,
 }
 
 /// So many spans are sorted at once: small enough for the cache.
@@ -148,9 +166,12 @@ impl StartOrder {
 
     /// Takes the next completed span; may hand edges that have become certain to `sweep`.
     pub fn push(&mut self, mut span: Span, sweep: &mut impl Sweep) {
+        if span.start_ns < self.swept_to_ns {
+            sweep.late(&span, self.swept_to_ns.min(span.done_ns));
+        }
         self.clip(&mut span);
         if span.start_ns < span.done_ns {
-            self.insert_end(End { at_ns: span.done_ns, key: span.key, class: span.class });
+            self.insert_end(End::of(&span));
         }
         self.chunk.push(span);
         if self.chunk.len() == CHUNK {
@@ -191,7 +212,7 @@ impl StartOrder {
         let first_kept = self.starts.partition_point(|s| s.start_ns < to_ns);
         for span in &self.starts[..first_kept] {
             while let Some(end) = self.ends.front().filter(|e| e.at_ns <= span.start_ns) {
-                sweep.done(end.at_ns, end.key, end.class);
+                sweep.done(end);
                 self.ends.pop_front();
             }
             if span.start_ns < span.done_ns {
@@ -201,7 +222,7 @@ impl StartOrder {
             }
         }
         while let Some(end) = self.ends.front().filter(|e| e.at_ns < to_ns) {
-            sweep.done(end.at_ns, end.key, end.class);
+            sweep.done(end);
             self.ends.pop_front();
         }
         self.starts.drain(..first_kept);
@@ -316,8 +337,8 @@ mod tests {
         fn start(&mut self, s: &Span) {
             self.0.push((s.start_ns, 1, s.key));
         }
-        fn done(&mut self, at_ns: i64, key: u32, _: Class) {
-            self.0.push((at_ns, -1, key));
+        fn done(&mut self, end: &End) {
+            self.0.push((end.at_ns, -1, end.key));
         }
         fn instant(&mut self, s: &Span) {
             self.0.push((s.start_ns, 0, s.key));
@@ -330,7 +351,7 @@ mod tests {
     }
 
     fn span(start_ns: i64, done_ns: i64, key: u32) -> Span {
-        Span { start_ns, done_ns, sector: -1, sectors: 0, key, class: Class::Read }
+        Span { start_ns, done_ns, sector: -1, sectors: 0, key, class: Class::Read, waited_us: 0 }
     }
 
     fn swept(spans: &[(i64, i64)], hold: Hold) -> (Vec<(i64, i64, u32)>, Clipped) {

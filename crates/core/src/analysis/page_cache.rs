@@ -4,7 +4,7 @@
 //! recorded: each synchronous read tells whether it went to the device or slept), and writes that reach the device only
 //! later, by the kernel's write-back, so that no program waits for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
@@ -35,6 +35,7 @@ struct Written {
 #[derive(Debug)]
 pub struct PageCache {
     window: Window,
+    layers: BTreeSet<DevId>,
     written: BTreeMap<DevId, Written>,
     last: Option<(DevId, Written)>,
     device_read: u64,
@@ -46,10 +47,11 @@ pub struct PageCache {
 }
 
 impl PageCache {
-    /// Of what ends inside `window`.
-    pub fn new(window: Window) -> PageCache {
+    /// Of what ends inside `window`. What `layers` read is read on the devices under them, too.
+    pub fn new(window: Window, layers: BTreeSet<DevId>) -> PageCache {
         PageCache {
             window,
+            layers,
             written: BTreeMap::new(),
             last: None,
             device_read: 0,
@@ -63,6 +65,7 @@ impl PageCache {
     pub fn push(&mut self, io: &Io) {
         let bytes = io.bytes.max(0) as u64;
         match io.class() {
+            Class::Read if self.layers.contains(&io.dev) => {}
             Class::Read => self.device_read += bytes,
             Class::Write => self.write(io, bytes),
             Class::Discard | Class::Flush => {}
@@ -82,7 +85,7 @@ impl PageCache {
             }
         };
         sums.bytes += bytes;
-        sums.known += if io.origin == Origin::Unknown { 0 } else { bytes };
+        sums.known += if matches!(io.origin, Origin::Unknown | Origin::Above) { 0 } else { bytes };
         sums.written_back += if io.origin == Origin::Writeback { bytes } else { 0 };
         sums.to_ns = io.done_ns;
         self.last = Some((io.dev, sums));
@@ -160,8 +163,7 @@ fn written_finding(dev: DevId, w: &Written) -> Option<Finding> {
         to_ns: w.to_ns,
         severity: Severity::Info,
         summary: format!(
-            "{:.0} % of the {:.1} MB written came from the page cache by the kernel's write-back: programs did not wait \
-             for these writes, unless they synced.",
+            "{:.0} % of writes ({:.1} MB) were buffered (kernel writeback): applications waited for them only in fsync.",
             100.0 * share,
             w.bytes as f64 / 1e6,
         ),
@@ -180,6 +182,7 @@ mod tests {
     use crate::model::{DataIo, How, Op};
 
     const A: DevId = DevId(8 << 20);
+    const LAYER: DevId = DevId(253 << 20);
 
     fn written(origin: Origin, n: i64) -> impl Iterator<Item = Io> {
         (0..n)
@@ -193,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_the_kernel_writes_back_is_told_of_each_device() {
-        let mut cache = PageCache::new(Window::OPEN);
+        let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
         written(Origin::Writeback, 20).for_each(|io| cache.push(&io));
         let found = cache.finish(true);
         assert_eq!(found.iter().map(|f| f.dev).collect::<Vec<_>>(), [Some(A), Some(DevId(A.0 + 1))]);
@@ -201,7 +204,7 @@ mod tests {
             (&found[0].evidence["written_back_percent"], found[0].from_ns, found[0].to_ns),
             (&100.0.into(), 1000, 1018)
         );
-        let mut cache = PageCache::new(Window::OPEN);
+        let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
         written(Origin::Writeback, 20).chain(written(Origin::Direct, 20)).for_each(|io| cache.push(&io));
         assert!(cache.finish(true).is_empty(), "half of it is the programs' own");
     }
@@ -209,8 +212,9 @@ mod tests {
     #[test]
     fn reads_that_never_reached_a_device_are_told_unless_io_is_missing() {
         let cache = || {
-            let mut cache = PageCache::new(Window::new(0, 1000));
+            let mut cache = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
             cache.push(&Io::new(50, A, Op::READ, 2 << 20, None, 10));
+            cache.push(&Io::new(50, LAYER, Op::READ, 2 << 20, None, 10));
             (0..10).for_each(|_| cache.request(&reading(1 << 20, RequestFlags::default(), How::default())));
             cache.request(&reading(100 << 20, RequestFlags::DIRECT, How::DEVICE));
             cache
@@ -223,7 +227,7 @@ mod tests {
             (&80.0.into(), &10.into(), &100.0.into())
         );
         assert!(cache().finish(false).is_empty());
-        let mut cold = PageCache::new(Window::new(0, 1000));
+        let mut cold = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
         cold.push(&Io::new(50, A, Op::READ, 10 << 20, None, 10));
         (0..10).for_each(|_| cold.request(&reading(1 << 20, RequestFlags::default(), How::DEVICE)));
         assert!(cold.finish(true).is_empty());

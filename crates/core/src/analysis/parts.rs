@@ -3,19 +3,21 @@
 
 use std::collections::BTreeSet;
 
+use super::by_issue::SweptByIssue;
 use super::cells::Cells;
 use super::detail::{Completed, Swept};
 use super::device_index::DeviceIndex;
 use super::device_set::{SetSweep, SweptSet};
 use super::devices::{Counts, DeviceSweep, Issued, Sweeps};
 use super::io_ticks::Regime;
+use super::kept_slots::within_budget;
 use super::level::LevelTime;
-use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
+use super::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
 use super::page_cache::PageCache;
-use super::stages::Stages;
+use super::syncs::SyncCalls;
 use super::trouble::Trouble;
 use super::window::Window;
-use crate::model::{Class, DevId, Io};
+use crate::model::{DevId, Io};
 
 /// A part of a report. All parts must eat the same I/Os.
 pub trait Part: Send {
@@ -33,17 +35,22 @@ pub(super) struct Completions {
     pub cells: Cells,
     pub trouble: Trouble,
     pub page_cache: PageCache,
+    pub sync_calls: SyncCalls,
+    eaten: u64,
 }
 
 impl Completions {
-    pub fn new(window: Window) -> Completions {
+    /// `layers` are devices above others that are recorded too.
+    pub fn new(window: Window, layers: BTreeSet<DevId>) -> Completions {
         Completions {
             window,
             counts: Counts::new(window),
             devices: Vec::new(),
             cells: Cells::new(window),
             trouble: Trouble::new(window),
-            page_cache: PageCache::new(window),
+            page_cache: PageCache::new(window, layers),
+            sync_calls: SyncCalls::new(window),
+            eaten: 0,
         }
     }
 
@@ -66,17 +73,29 @@ impl Completions {
     }
 }
 
+/// What devices keep is bounded after so many I/Os.
+const BOUND_EACH: u64 = 1 << 16;
+
+/// Whether a part that has eaten `eaten` I/Os and now eats `more` has to see to its bounds.
+fn is_due(eaten: &mut u64, more: usize) -> bool {
+    let before = *eaten / BOUND_EACH;
+    *eaten += more as u64;
+    *eaten / BOUND_EACH > before
+}
+
 impl Part for Completions {
     fn eat(&mut self, ios: &[Io], _: i64) {
         ios.iter().for_each(|io| self.push(io));
+        if is_due(&mut self.eaten, ios.len()) {
+            Completed::bound(&mut self.devices);
+        }
     }
 }
 
 /// `items` by device number, put in the order of `known`; devices without any get a new one.
 fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn() -> T) -> Vec<T> {
     let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
-    let place = |dev: &DevId| index.devices().iter().position(|d| d == dev);
-    known.iter().map(|dev| place(dev).and_then(|i| items[i].take()).unwrap_or_else(&new)).collect()
+    known.iter().map(|dev| index.get(*dev).and_then(|i| items[i].take()).unwrap_or_else(&new)).collect()
 }
 
 /// What is swept in the order of start.
@@ -87,7 +106,11 @@ pub(super) struct Starts {
     index: DeviceIndex,
     order: StartOrder,
     swept: ByStart,
+    eaten: u64,
 }
+
+/// Windows kept of all devices together; beyond that the largest give way.
+const MOST_WINDOWS: usize = 1 << 19;
 
 #[derive(Debug)]
 struct ByStart {
@@ -103,16 +126,21 @@ impl Sweep for ByStart {
         self.own[span.key as usize].start(span);
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.set.done(at_ns, key, class);
-        self.sweeps.done(at_ns, key, class);
-        self.own[key as usize].done(at_ns, key, class);
+    fn done(&mut self, end: &End) {
+        self.set.done(end);
+        self.sweeps.done(end);
+        self.own[end.key as usize].done(end);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.set.late(span, to_ns);
+        self.sweeps.late(span, to_ns);
     }
 
     fn instant(&mut self, span: &Span) {
         self.set.instant(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
         self.sweeps.start(span);
-        self.sweeps.done(span.done_ns, span.key, span.class);
+        self.sweeps.done(&End::of(span));
         self.own[span.key as usize].instant(span);
     }
 }
@@ -126,6 +154,7 @@ impl Starts {
             index: DeviceIndex::default(),
             order: StartOrder::new(Hold::RECORDING),
             swept: ByStart { sweeps: Sweeps::default(), own: Vec::new(), set: SetSweep::new(window, layers) },
+            eaten: 0,
         }
     }
 
@@ -159,6 +188,9 @@ impl Starts {
 impl Part for Starts {
     fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
+        if is_due(&mut self.eaten, ios.len()) {
+            within_budget(&mut self.swept.own, MOST_WINDOWS, |s| s.load.kept(), |s| s.load.halve());
+        }
         self.order.settle(later_start_ns, &mut self.swept);
     }
 }
@@ -170,30 +202,41 @@ pub(super) struct Issues {
     index: DeviceIndex,
     order: StartOrder,
     swept: ByIssue,
+    eaten: u64,
 }
 
 #[derive(Debug, Default)]
 struct ByIssue {
     issued: Issued,
-    stages: Vec<Stages>,
+    own: Vec<SweptByIssue>,
 }
 
 impl Sweep for ByIssue {
     fn start(&mut self, span: &Span) {
         self.issued.start(span);
-        self.stages[span.key as usize].start(span);
+        self.own[span.key as usize].start(span);
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.issued.done(at_ns, key, class);
-        self.stages[key as usize].done(at_ns, key, class);
+    fn done(&mut self, end: &End) {
+        self.issued.done(end);
+        self.own[end.key as usize].done(end);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.issued.late(span, to_ns);
+    }
+
+    fn instant(&mut self, span: &Span) {
+        self.issued.start(span);
+        self.issued.done(&End::of(span));
+        self.own[span.key as usize].instant(span);
     }
 }
 
 impl Issues {
     pub fn new(window: Window) -> Issues {
         let order = StartOrder::new(Hold::RECORDING);
-        Issues { window, index: DeviceIndex::default(), order, swept: ByIssue::default() }
+        Issues { window, index: DeviceIndex::default(), order, swept: ByIssue::default(), eaten: 0 }
     }
 
     fn push(&mut self, io: &Io) {
@@ -201,27 +244,30 @@ impl Issues {
             return;
         }
         let key = self.index.number(io.dev);
-        if key as usize == self.swept.stages.len() {
-            self.swept.stages.push(Stages::new(self.window));
+        if key as usize == self.swept.own.len() {
+            self.swept.own.push(SweptByIssue::new(self.window));
             self.swept.issued.0.push(LevelTime::new(self.window));
         }
         if self.window.contains(io.done_ns) {
-            self.swept.stages[key as usize].complete(io);
+            self.swept.own[key as usize].stages.complete(io);
         }
         self.order.push(Span::issued(io, key), &mut self.swept);
     }
 
     /// What was swept of each of the devices `known`.
-    pub fn finish(mut self, known: &[DevId]) -> (Vec<LevelTime>, Vec<Stages>) {
+    pub fn finish(mut self, known: &[DevId]) -> (Vec<LevelTime>, Vec<SweptByIssue>) {
         self.order.finish(&mut self.swept);
         let issued = aligned(self.swept.issued.0, &self.index, known, || LevelTime::new(self.window));
-        (issued, aligned(self.swept.stages, &self.index, known, || Stages::new(self.window)))
+        (issued, aligned(self.swept.own, &self.index, known, || SweptByIssue::new(self.window)))
     }
 }
 
 impl Part for Issues {
     fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
+        if is_due(&mut self.eaten, ios.len()) {
+            SweptByIssue::bound(&mut self.swept.own);
+        }
         self.order.settle(later_start_ns, &mut self.swept);
     }
 }

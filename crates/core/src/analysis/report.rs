@@ -6,18 +6,22 @@ use serde::Serialize;
 
 use super::bursts::{Limit, LimitSource};
 use super::conclusions::{PathOf, conclude};
-use super::counted::Counted;
+use super::counted::{self, Counted, Means};
 use super::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
 use super::device_set::SetSummary;
 use super::device_summary::{DeviceSummary, DevicesSummary};
 use super::findings::{self, Finding};
+use super::imported::AllClasses;
 use super::io_ticks::Regime;
 use super::latencies::Latencies;
 use super::links::{self, Link, LinkDetail};
 use super::losses::Losses;
 use super::parts::{Completions, Issues, Part, Starts};
 use super::slots::SlotSummary;
+use super::slow_member::{self, Array};
 use super::stages::Bios;
+use super::stalls::{self, Stacks};
+use super::syncs;
 use super::timeline::CounterRates;
 use super::told_bursts::conclude_link;
 use super::window::Window;
@@ -34,9 +38,11 @@ pub struct Report {
     pub set_slots: Option<SlotSummary>,
     /// The kernel's own estimate of busy time (`io_ticks`), in percent of the time that counter samples cover.
     pub util_io_ticks_percent: BTreeMap<DevId, f64>,
+    /// What imported tables say of all classes of a device together only.
+    pub all_classes: BTreeMap<DevId, AllClasses>,
     /// The estimator behind it, if the kernel is known.
     pub regime: Option<Regime>,
-    /// Each device in depth, in the order of `devices`; none for those that only lost I/Os.
+    /// Each device in depth, in the order of their numbers; none for those that only lost I/Os.
     pub details: Vec<DeviceDetail>,
     /// What passed through each link of the plan (A13).
     #[serde(skip)]
@@ -44,6 +50,13 @@ pub struct Report {
     /// What a person should hear first, most severe first.
     #[serde(skip)]
     pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// `dev` in depth.
+    pub fn detail(&self, dev: DevId) -> Option<&DeviceDetail> {
+        self.details.binary_search_by_key(&dev, |d| d.dev).ok().map(|i| &self.details[i])
+    }
 }
 
 /// What is known besides the stream.
@@ -55,6 +68,12 @@ pub struct ReportPlan {
     pub limits: BTreeMap<DevId, f64>,
     /// Devices that share a link, with what it carries.
     pub links: Vec<Link>,
+    /// Largest requests that devices take, in bytes.
+    pub max_request_bytes: BTreeMap<DevId, u64>,
+    /// What lies on what.
+    pub stacks: Stacks,
+    /// Layers that spread their I/O over several devices.
+    pub arrays: Vec<Array>,
     /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
     pub has_ios: bool,
 }
@@ -84,7 +103,14 @@ impl ReportBuilder {
         let kernel = regime.zip(meta.kernel_hz);
         ReportBuilder::with_plan(
             window,
-            ReportPlan { kernel, has_ios: meta.source == Source::Ebpf, ..ReportPlan::default() },
+            ReportPlan {
+                kernel,
+                has_ios: meta.source == Source::Ebpf,
+                stacks: Stacks::of(&meta.devices),
+                arrays: Array::all(&meta.devices),
+                max_request_bytes: meta.devices.iter().filter_map(|d| Some((d.id, d.max_request_bytes?))).collect(),
+                ..ReportPlan::default()
+            },
         )
     }
 
@@ -92,6 +118,7 @@ impl ReportBuilder {
     /// `layers` out, or an I/O through a stack would be in flight on each of them. Before the first I/O.
     #[must_use]
     pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
+        self.completions = Completions::new(self.window, layers.clone());
         self.starts = Starts::new(self.window, self.plan.kernel, layers);
         self
     }
@@ -108,7 +135,7 @@ impl ReportBuilder {
     pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
         ReportBuilder {
             window,
-            completions: Completions::new(window),
+            completions: Completions::new(window, BTreeSet::new()),
             starts: Starts::new(window, plan.kernel, BTreeSet::new()),
             issues: Issues::new(window),
             plan,
@@ -137,9 +164,11 @@ impl ReportBuilder {
         self.losses.push(lost);
     }
 
-    /// Takes the next file-level request, where those were recorded: for what the page cache answered.
+    /// Takes the next file-level request, where those were recorded: for what the page cache answered, and for who waits
+    /// for syncs.
     pub fn request(&mut self, request: &Request) {
         self.completions.page_cache.request(request);
+        self.completions.sync_calls.request(request);
     }
 
     /// Takes the way of a bio, where a trace tells of them (A24).
@@ -159,16 +188,16 @@ impl ReportBuilder {
 
     /// The answers. `end_ns` is the recording's end, which closes an open window.
     pub fn finish(self, end_ns: i64) -> Report {
-        self.finish_naming(end_ns, &|_, _| None)
+        self.finish_naming(end_ns, &|_| None)
     }
 
     /// The answers, with files named by `path_of` where it knows them.
     pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
         self.completions.make_room();
-        let Completions { counts, devices: completed, cells, trouble, page_cache, .. } = self.completions;
+        let Completions { counts, devices: completed, cells, trouble, page_cache, sync_calls, .. } = self.completions;
         let (window, known) = (counts.closed_window(end_ns), counts.known().to_vec());
         let (sweeps, swept, set, clipped) = self.starts.finish(&known);
-        let (issued, stages) = self.issues.finish(&known);
+        let (issued, by_issue) = self.issues.finish(&known);
         let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
         let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
         if devices.ios == 0 && !self.plan.has_ios {
@@ -177,14 +206,19 @@ impl ReportBuilder {
             devices.bytes = devices.devices.iter().map(DeviceSummary::bytes).sum();
         }
         let mut found = trouble.finish(devices.ios);
+        if known.is_empty() && !self.plan.has_ios {
+            found.extend(counted::findings(&self.counted, Means::Counters, window, |dev| self.losses.of(dev)));
+        }
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));
+        found.extend(sync_calls.finish(window).iter().map(|b| b.finding(None, window, path_of)));
+        let samples: Vec<_> = known.iter().copied().zip(by_issue.iter().map(|s| s.samples())).collect();
+        found.extend(slow_member::find(&self.plan.arrays, &samples, &self.losses));
         let mut details = Vec::new();
-        let gathered = swept.into_iter().zip(stages).zip(completed).zip(s2c);
-        let gathered = gathered.map(|(((swept, stages), completed), s2c)| Gathered { swept, stages, completed, s2c });
+        let gathered = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
+        let gathered = gathered.map(|(((swept, issued), completed), s2c)| Gathered { swept, issued, completed, s2c });
+        let family = 2 * devices.devices.len();
         for (dev, gathered) in known.into_iter().zip(gathered) {
-            let Some(summary) =
-                devices.devices.iter().find(|d| d.dev == dev && d.classes.iter().any(|c| c.ios > Some(0)))
-            else {
+            let Some(summary) = devices.of(dev).filter(|d| d.classes.iter().any(|c| c.ios > Some(0))) else {
                 continue;
             };
             let mut detail = gathered.finish(&Around {
@@ -197,24 +231,64 @@ impl ReportBuilder {
                 busy_percent: summary.busy_percent,
                 complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
                 kernel: self.plan.kernel,
+                max_request_bytes: self.plan.max_request_bytes.get(&dev).copied(),
+                family,
             });
             detail.stages.bios = self.bios.remove(&dev).map(Bios::finish);
             found.extend(conclude(&detail, window, path_of));
             details.push(detail);
         }
         details.sort_by_key(|d| d.dev);
-        let slot_ns = burst_slot_ns(window);
+        found.extend(stalls::conclude(details.iter().map(|d| (d.dev, &d.stalls)), &self.plan.stacks));
+        let slot_ns = burst_slot_ns(window.len_ns());
         let of_link = |link: &Link| links::detail(link, &cells, &self.losses, window, slot_ns);
         let links: Vec<LinkDetail> = self.plan.links.iter().map(of_link).collect();
         links.iter().for_each(|link| found.extend(conclude_link(link, path_of)));
+        syncs::without_doubles(&mut found);
         findings::sort(&mut found);
         let percent = |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
         let util_io_ticks_percent =
             self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
         let regime = self.plan.kernel.map(|k| k.0);
-        let busy =
-            |d: &DeviceDetail| (d.dev, devices.devices.iter().find(|s| s.dev == d.dev).and_then(|s| s.busy_percent));
+        let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
         let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
-        Report { devices, set, set_slots, util_io_ticks_percent, regime, details, links, findings: found }
+        Report {
+            devices,
+            set,
+            set_slots,
+            util_io_ticks_percent,
+            all_classes: BTreeMap::new(),
+            regime,
+            details,
+            links,
+            findings: found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Op;
+
+    #[test]
+    fn what_is_kept_grows_with_the_ios_and_not_with_the_days() {
+        let kept = |days: i64| {
+            let window = Window::new(0, days * 86_400_000_000_000);
+            let mut builder = ReportBuilder::new(window);
+            let ios = 20_000;
+            for i in 0..ios {
+                let dev = DevId::new(8, (i % 40) as u32);
+                builder.push(&Io::new(window.to_ns / ios * i + 1000, dev, Op::READ, 4096, Some(0), 1000));
+            }
+            let report = builder.finish(0);
+            let sizes = report
+                .details
+                .iter()
+                .map(|d| (d.load.len() + d.attribution.bins.len()) as i64 + 3 * d.slots.all.len() as i64);
+            sizes.sum::<i64>()
+        };
+        let [day, year] = [1, 400].map(kept);
+        assert!(day <= 60_000 && year <= day + 40 * 3 * 2, "{day} in a day, {year} in 400");
     }
 }

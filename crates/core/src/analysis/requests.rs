@@ -12,9 +12,26 @@ pub struct Request {
     pub issue_ns: i64,
     /// Completion.
     pub done_ns: i64,
+    /// Bytes moved.
+    pub bytes: u32,
+    /// Process; 0 if it is not known.
+    pub tgid: i32,
 }
 
 impl Request {
+    /// What a counter or a row of a table says of an interval, as at most eight submissions spread over it.
+    pub fn spread(from_ns: i64, span_ns: i64, ios: u64, bytes: u64) -> impl Iterator<Item = Request> {
+        let n = ios.clamp(1, 8) as i64;
+        let bytes = u32::try_from(bytes / n as u64).unwrap_or(u32::MAX);
+        (0..n).map(move |k| from_ns + k * span_ns / n).map(move |at| Request {
+            start_ns: at,
+            issue_ns: at,
+            done_ns: at,
+            bytes,
+            tgid: 0,
+        })
+    }
+
     /// Start to done.
     pub fn total_ns(&self) -> i64 {
         self.done_ns - self.start_ns
@@ -23,41 +40,53 @@ impl Request {
 
 impl From<&Io> for Request {
     fn from(io: &Io) -> Request {
-        Request { start_ns: io.start_ns(), issue_ns: io.issue_ns(), done_ns: io.done_ns }
+        Request {
+            start_ns: io.start_ns(),
+            issue_ns: io.issue_ns(),
+            done_ns: io.done_ns,
+            bytes: u32::try_from(io.bytes).unwrap_or(0),
+            tgid: io.tgid.unwrap_or(0),
+        }
     }
 }
 
 /// Requests of one stream: all of them while they are few, then every second one by lot, every fourth, and so on.
 /// Quantiles and ratios of a sample this large are as good as exact; sums must be scaled by [`Requests::one_in`].
 #[derive(Debug)]
-pub struct Requests {
-    kept: Vec<Request>,
+pub struct Requests<T = Request> {
+    kept: Vec<T>,
     most: usize,
     one_in: u64,
     lot: Shuffler,
 }
 
-impl Requests {
+impl<T> Requests<T> {
     /// Keeps at most `most`.
-    pub fn new(most: usize) -> Requests {
+    pub fn new(most: usize) -> Requests<T> {
         Requests { kept: Vec::new(), most: most.max(2), one_in: 1, lot: Shuffler::new(0x0010_1e25) }
     }
 
-    /// Offers the next one, in the order of completion.
-    pub fn push(&mut self, request: Request) {
+    /// Offers the next one, in the caller's order.
+    pub fn push(&mut self, request: T) {
         if self.one_in > 1 && self.lot.below(self.one_in) != 0 {
             return;
         }
         if self.kept.len() == self.most {
-            self.one_in *= 2;
-            let lot = &mut self.lot;
-            self.kept.retain(|_| lot.below(2) == 0);
+            self.halve();
         }
         self.kept.push(request);
     }
 
-    /// The sample, in the order of completion.
-    pub fn kept(&self) -> &[Request] {
+    /// Keeps every second one of those kept, and of those to come.
+    pub fn halve(&mut self) {
+        self.one_in *= 2;
+        let lot = &mut self.lot;
+        self.kept.retain(|_| lot.below(2) == 0);
+        self.kept.shrink_to_fit();
+    }
+
+    /// The sample, in the order in which it was offered.
+    pub fn kept(&self) -> &[T] {
         &self.kept
     }
 
@@ -73,9 +102,9 @@ mod tests {
 
     #[test]
     fn a_sample_stays_small_ordered_and_fair() {
-        let mut requests = Requests::new(1000);
+        let mut requests: Requests = Requests::new(1000);
         for i in 0..100_000 {
-            requests.push(Request { start_ns: i, issue_ns: i, done_ns: i + 1 });
+            requests.push(Request { start_ns: i, issue_ns: i, done_ns: i + 1, bytes: 512, tgid: 0 });
         }
         let kept = requests.kept();
         assert!(kept.len() <= 1000 && kept.len() >= 400);

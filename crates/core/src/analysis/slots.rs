@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use super::order::{Span, Sweep};
+use super::order::{End, Span, Sweep};
 use super::window::Window;
 use crate::model::Class;
 
@@ -17,8 +17,22 @@ pub const SLOT_NS: i64 = 2_000_000;
 /// Default length of a group of slots: 20 minutes.
 pub const GROUP_NS: i64 = 20 * 60 * 1_000_000_000;
 
+/// Most groups: a day of them.
+const MOST_GROUPS: i64 = 72;
+
+/// The length of a group over `window`: [`GROUP_NS`], and in a recording of more than a day as many of it as leave a day's
+/// number of groups.
+pub fn group_ns(window: Window) -> i64 {
+    if window.to_ns == i64::MAX {
+        GROUP_NS
+    } else {
+        GROUP_NS * ((window.len_ns() - 1).max(0) / GROUP_NS / MOST_GROUPS + 1)
+    }
+}
+
 /// Median and upper quartile over the slots of a group (nearest rank), and the extremes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlotQuantiles {
     /// Median.
     pub p50: f64,
@@ -302,8 +316,8 @@ impl Sweep for SlotSweep {
         self.each(span.class, |s| s.begin(span.start_ns));
     }
 
-    fn done(&mut self, at_ns: i64, _: u32, class: Class) {
-        self.each(class, |s| s.end(at_ns));
+    fn done(&mut self, end: &End) {
+        self.each(end.class, |s| s.end(end.at_ns));
     }
 
     fn instant(&mut self, span: &Span) {
@@ -323,7 +337,10 @@ mod tests {
         let mut order = StartOrder::new(Hold::RECORDING);
         let mut sweep = SlotSweep::new(window, width, group);
         for (start_ns, done_ns) in spans {
-            order.push(Span { start_ns, done_ns, sector: -1, sectors: 0, key: 0, class: Class::Read }, &mut sweep);
+            order.push(
+                Span { start_ns, done_ns, sector: -1, sectors: 0, key: 0, class: Class::Read, waited_us: 0 },
+                &mut sweep,
+            );
         }
         order.finish(&mut sweep);
         sweep.finish(window).read

@@ -8,12 +8,13 @@ use serde::Serialize;
 
 use super::latencies::Latencies;
 use super::mix::{Alone, Cost};
-use super::order::{Span, Sweep};
+use super::order::{End, Span, Sweep};
 use super::window::Window;
 use crate::model::{BioStages, Class, Histogram, Io};
 
 /// One stage.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stage {
     /// Requests: n of everything.
     pub n: u64,
@@ -45,6 +46,7 @@ impl Stage {
 
 /// What [`Stages`] says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StagesSummary {
     /// Start to issue.
     pub s2d: Stage,
@@ -72,6 +74,7 @@ pub struct StagesSummary {
 
 /// The ways of bios, with the names of `btt`. A request counts once for each bio in it: that is what `btt` counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BioSummary {
     /// Queued to request allocated.
     pub q2g: Stage,
@@ -210,7 +213,7 @@ impl Sweep for Stages {
         self.level += 1;
     }
 
-    fn done(&mut self, _: i64, _: u32, _: Class) {
+    fn done(&mut self, _: &End) {
         self.level -= 1;
     }
 }

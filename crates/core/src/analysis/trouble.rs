@@ -205,19 +205,17 @@ fn error_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
 fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> {
     let (from_ns, to_ns) = sum.span?;
     let (count, what) = match reason {
-        LossReason::RingFull => {
-            (sum.ios, "because the kernel's event ring was full: give the recorder a larger one or more CPU")
-        }
-        LossReason::SlotClash => (sum.ios, "because two requests shared a slot of the tracer's table"),
-        LossReason::WriterBusy => {
-            (sum.ios, "because the disk that holds the recording was too slow: record to another one")
-        }
-        LossReason::DiskFull => {
-            (sum.ios, "because the disk that holds the recording was full: use --keep or another disk")
-        }
-        LossReason::Corrupt => (sum.ios, "because a block of the recording is damaged"),
-        LossReason::Unseen => (sum.ios, "because the kernel did not show their completion"),
-        LossReason::Import => (sum.ios, "because the imported log is cut or damaged"),
+        LossReason::RingFull => (sum.ios, "ring buffer overflow: raise --ring or give the recorder more CPU"),
+        LossReason::SlotClash => (sum.ios, "two requests shared an entry of the tracer's table"),
+        LossReason::WriterBusy => (sum.ios, "the disk that holds the recording was too slow: record to another one"),
+        LossReason::DiskFull => (sum.ios, "the disk that holds the recording was full: use --keep or another disk"),
+        LossReason::Corrupt => (sum.ios, "a block of the recording is damaged"),
+        LossReason::Unseen => (sum.ios, "the completion event never reached the tracer"),
+        LossReason::Unaccounted => (
+            sum.ios,
+            "only the kernel's own counters hold them, its tracepoints did not report them; please report this",
+        ),
+        LossReason::Import => (sum.ios, "the imported log is cut or damaged"),
         LossReason::Retention
         | LossReason::Censored
         | LossReason::RequestRingFull
@@ -226,7 +224,16 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
     };
     let share = (!sum.unknown).then(|| 100.0 * count as f64 / (count + ios).max(1) as f64);
     let many = share.is_none_or(|s| s > 1.0);
-    let number = if sum.unknown { "An unknown number of".to_owned() } else { count.to_string() };
+    let percent = match share {
+        Some(s) if s < 0.01 => " (under 0.01 %)".to_owned(),
+        Some(s) => format!(" ({s:.2} %)"),
+        None => String::new(),
+    };
+    let number = match (sum.unknown, count) {
+        (true, _) => "An unknown number of I/Os".to_owned(),
+        (false, 1) => "1 I/O".to_owned(),
+        (false, n) => format!("{n} I/Os"),
+    };
     Some(Finding {
         kind: FindingKind::LostEvents,
         dev: None,
@@ -234,9 +241,7 @@ fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> 
         from_ns,
         to_ns,
         severity: if many { Severity::Warning } else { Severity::Info },
-        summary: format!(
-            "{number} I/Os are missing from the recording, {what}. Rows and percentiles that overlap are marked."
-        ),
+        summary: format!("{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked."),
         evidence: evidence([
             ("reason", json!(reason.name())),
             ("ios", if sum.unknown { json!(null) } else { json!(count) }),

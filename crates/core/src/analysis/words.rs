@@ -4,14 +4,14 @@ use super::cells::Actor;
 use super::conclusions::PathOf;
 use crate::model::{Class, Origin};
 
-/// Who it was, in words; kernel threads by what they do.
-pub(super) fn name_of(actor: Option<Actor>, path_of: PathOf) -> Option<String> {
+/// Whose I/Os of `class` they were, in words; kernel threads by what they do.
+pub(super) fn name_of(actor: Option<Actor>, class: Class, path_of: PathOf) -> Option<String> {
     let actor = actor?;
-    let role = actor.comm.and_then(|c| kernel_writer(&c.to_text()));
-    let path = actor.file.and_then(|(dev, ino)| path_of(dev, ino));
+    let role = actor.comm.and_then(|c| kernel_thread(&c.to_text(), class, actor.origin));
+    let path = actor.file.and_then(path_of);
     // The path says it better than an inode number, and the role better than the origin.
     let file = actor.file.filter(|_| path.is_none());
-    let origin = if role.is_some() { Origin::Direct } else { actor.origin };
+    let origin = if role.is_some() && actor.origin != Origin::Above { Origin::Direct } else { actor.origin };
     let who = Actor { file, origin, ..actor }.describe();
     let mut text = role.map_or_else(String::new, |r| format!("{r}, "));
     let parts: Vec<String> = who.into_iter().chain(path).collect();
@@ -19,8 +19,14 @@ pub(super) fn name_of(actor: Option<Actor>, path_of: PathOf) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// What the kernel's own writers are for, by the names of their threads.
-fn kernel_writer(comm: &str) -> Option<&'static str> {
+/// What the kernel's own threads are for, by their names. A `kworker` works for anybody: only what it writes out of caches is
+/// write-back; what it reads, or moves past the page cache, may be for a loop device or a network server.
+fn kernel_thread(comm: &str, class: Class, origin: Origin) -> Option<&'static str> {
+    let is_loop = |c: &str| c.strip_prefix("loop").is_some_and(|n| n.parse::<u32>().is_ok());
+    let for_others = class != Class::Write || origin.is_by_submitter();
+    if for_others && (comm.starts_with("kworker") || is_loop(comm)) {
+        return Some("a worker thread of the kernel");
+    }
     let known = [
         ("jbd2/", "ext4's journal"),
         ("xfsaild", "XFS's log"),
@@ -28,6 +34,7 @@ fn kernel_writer(comm: &str) -> Option<&'static str> {
         ("btrfs-transacti", "Btrfs's commit"),
         ("txg_sync", "ZFS's transaction group"),
         ("z_wr", "ZFS's transaction group"),
+        ("dmcrypt_write", "dm-crypt"),
         ("kworker", "the kernel's write-back"),
         ("flush-", "the kernel's write-back"),
         ("kswapd", "swapping"),
@@ -43,6 +50,15 @@ pub(super) fn plural(class: Class) -> &'static str {
         Class::Write => "Writes",
         Class::Discard => "Discards",
         Class::Flush => "Flushes",
+    }
+}
+
+pub(super) fn singular(class: Class) -> &'static str {
+    match class {
+        Class::Read => "Read",
+        Class::Write => "Write",
+        Class::Discard => "Discard",
+        Class::Flush => "Flush",
     }
 }
 
@@ -68,34 +84,44 @@ pub(super) fn time(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Comm;
+    use crate::model::{Comm, Inode};
 
     #[test]
     fn kernel_threads_are_named_by_what_they_do() {
         let actor =
             |comm: &[u8], file| Actor { tgid: Some(9), comm: Some(Comm::new(comm)), origin: Origin::Unknown, file };
-        let nameless = |_: i32, _: i64| None;
-        let named = |_: i32, ino: i64| (ino == 12).then(|| "/srv/db".to_owned());
-        let name = |a| name_of(Some(a), &nameless);
+        let nameless = |_: Inode| None;
+        let named = |file: Inode| (file.ino == 12).then(|| "/srv/db".to_owned());
+        let name = |a| name_of(Some(a), Class::Write, &nameless);
         assert_eq!(name(actor(b"jbd2/loop1-8", None)).as_deref(), Some("ext4's journal, jbd2/loop1-8 (process 9)"));
         let flusher = Actor { origin: Origin::Writeback, ..actor(b"kworker/u8:2", None) };
         assert_eq!(name(flusher).as_deref(), Some("the kernel's write-back, kworker/u8:2 (process 9)"));
-        let buffered = Actor { origin: Origin::Writeback, ..actor(b"dd", Some((1, 12))) };
+        let worker = actor(b"kworker/u8:2", None);
+        let image = Some(Inode { fs_dev: 1, ino: 12, generation: None });
+        for origin in [Origin::Readahead, Origin::BufferedRead, Origin::Direct, Origin::Unknown, Origin::Metadata] {
+            let read = name_of(Some(Actor { origin, file: image, ..worker }), Class::Read, &named);
+            let expected = "a worker thread of the kernel, kworker/u8:2 (process 9), /srv/db";
+            assert_eq!(read.as_deref(), Some(expected), "{origin:?}: a loop device reads its file");
+        }
+        let direct = name(Actor { origin: Origin::Direct, ..worker });
+        assert_eq!(direct.as_deref(), Some("a worker thread of the kernel, kworker/u8:2 (process 9)"));
+        let db = Some(Inode { fs_dev: 1, ino: 12, generation: None });
+        let buffered = Actor { origin: Origin::Writeback, ..actor(b"dd", db) };
         assert_eq!(
-            name_of(Some(buffered), &named).as_deref(),
+            name_of(Some(buffered), Class::Write, &named).as_deref(),
             Some("buffered writes of dd (process 9), /srv/db"),
             "whoever dirtied the pages"
         );
         let nobody = Actor { tgid: None, comm: None, ..buffered };
         assert_eq!(
-            name_of(Some(nobody), &named).as_deref(),
+            name_of(Some(nobody), Class::Write, &named).as_deref(),
             Some("buffered writes of an unknown process, /srv/db"),
             "dirty before the recording"
         );
         assert_eq!(name(actor(b"fio", None)).as_deref(), Some("fio (process 9)"));
         assert_eq!(name(actor(b"mdadm", None)).as_deref(), Some("mdadm (process 9)"));
-        assert_eq!(name_of(Some(actor(b"dd", Some((1, 12)))), &named).as_deref(), Some("dd (process 9), /srv/db"));
-        assert_eq!(name_of(None, &nameless), None);
+        assert_eq!(name_of(Some(actor(b"dd", db)), Class::Read, &named).as_deref(), Some("dd (process 9), /srv/db"));
+        assert_eq!(name_of(None, Class::Read, &nameless), None);
     }
 
     #[test]

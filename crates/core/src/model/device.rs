@@ -1,5 +1,9 @@
 //! Block devices: identity, limits, and what lies under what.
 
+use std::collections::BTreeSet;
+
+use super::Below;
+
 /// A device number as recordings store it: `major << 20 | minor`, as inside the kernel (`MKDEV`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
@@ -56,6 +60,43 @@ pub enum DeviceKind {
     Unknown,
 }
 
+/// How an md array spreads its data over its members (`/sys/block/mdN/md`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Raid {
+    /// `raid0`, `raid1`, `raid5` and so on, as the kernel writes it.
+    pub level: String,
+    /// Members that it has when none is missing.
+    pub disks: u32,
+    /// Bytes on one member before the next one's turn; 0: not striped.
+    #[serde(default)]
+    pub chunk_bytes: u64,
+    /// The level's own number for where parity or copies lie.
+    #[serde(default)]
+    pub layout: u32,
+}
+
+impl Raid {
+    /// raid10 with two copies side by side.
+    const NEAR_2: u32 = 0x102;
+
+    /// Chunks of data side by side in a stripe; `None`: not striped, or in a way that is not known here.
+    pub fn data_disks(&self) -> Option<u32> {
+        let disks = match self.level.as_str() {
+            "raid0" => self.disks,
+            "raid4" | "raid5" => self.disks.checked_sub(1)?,
+            "raid6" => self.disks.checked_sub(2)?,
+            "raid10" if self.layout == Self::NEAR_2 && self.disks.is_multiple_of(2) => self.disks / 2,
+            _ => return None,
+        };
+        (disks > 0).then_some(disks)
+    }
+
+    /// Whether a write may have to read.
+    pub fn has_parity(&self) -> bool {
+        matches!(self.level.as_str(), "raid4" | "raid5" | "raid6")
+    }
+}
+
 /// A whole disk (or a layer that acts as one), as known when it was last seen.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Device {
@@ -95,6 +136,9 @@ pub struct Device {
     /// Names of the devices right under it (dm, md, loop's disk).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slaves: Vec<String>,
+    /// Of an md array, how it spreads its data over those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raid: Option<Raid>,
     /// Names of its partitions with their device numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partitions: Vec<(String, DevId)>,
@@ -123,6 +167,7 @@ impl Device {
             scheduler: None,
             iostats: None,
             slaves: Vec::new(),
+            raid: None,
             partitions: Vec::new(),
             added_ns: None,
             removed_ns: None,
@@ -130,9 +175,198 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Whether what this device does reaches `lower`, so that both have the same I/Os: it is stacked on it or on a partition
+    /// of it, or is such a partition. Imported tables say no more than names; then these tell.
+    pub fn lies_on(&self, lower: &Device) -> bool {
+        let stacked = |slave: &String| *slave == lower.name || lower.partitions.iter().any(|(name, _)| name == slave);
+        self.slaves.iter().any(stacked)
+            || lower.partitions.iter().any(|(_, id)| *id == self.id)
+            || (!self.is_sum() && !lower.is_sum() && self.is_called_above(lower))
+    }
+
+    fn is_called_above(&self, lower: &Device) -> bool {
+        is_partition_name(&self.name, &lower.name)
+            || (self.is_imported() && lower.is_imported() && is_layer_above(&self.name, &lower.name))
+    }
+
+    /// The controller or the host that it is reached through, as far as its name tells: `nvme0` of `nvme0n1`, the machine of a
+    /// log that knows several.
+    pub fn behind(&self) -> Option<&str> {
+        let (host, name) = host_and_name(&self.name);
+        let controller = name.strip_prefix("nvme").and_then(|rest| rest.find('n')).map(|n| &name[.."nvme".len() + n]);
+        let is_number = |c: &&str| c.len() > 4 && c["nvme".len()..].bytes().all(|b| b.is_ascii_digit());
+        host.or_else(|| controller.filter(is_number))
+    }
+
+    /// Its number is made up, because a log knows its name only.
+    pub(super) fn is_imported(&self) -> bool {
+        self.id.major() == 0
+    }
+
+    /// Whether it is no device, but a table's sum over some, or the application's view of its files.
+    pub fn is_sum(&self) -> bool {
+        self.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:"))
+    }
+}
+
+/// As many devices under another are named.
+const MAX_NAMED: usize = 24;
+
+/// The devices of `devices` that sums over devices leave out, each with the names of those under it (`...` in place of
+/// those beyond 24). An I/O through a stack
+/// happens on each of its layers, and counts on the lowest that was recorded: a device is left out if any device under it,
+/// next or deeper, is `recorded`.
+pub fn layers_above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Vec<(&Device, Vec<&str>)> {
+    let (below, mut above) = (Below::new(devices), Vec::new());
+    for device in devices {
+        let (mut met, mut under) = (BTreeSet::from([device.id]), Vec::new());
+        let mut upper = vec![device];
+        while let Some(layer) = upper.pop().filter(|_| under.len() <= MAX_NAMED) {
+            for lower in below.of(layer) {
+                if under.len() > MAX_NAMED || !met.insert(lower.id) {
+                    continue;
+                }
+                if recorded(lower.id) {
+                    under.push(if under.len() < MAX_NAMED { &*lower.name } else { "..." });
+                } else {
+                    upper.push(lower);
+                }
+            }
+        }
+        if !under.is_empty() {
+            above.push((device, under));
+        }
+    }
+    above
+}
+
+/// `sda1` of `sda`, `nvme0n1p2` of `nvme0n1`, `ata-NAME-part1` of `ata-NAME`.
+fn is_partition_name(name: &str, disk: &str) -> bool {
+    let Some(rest) = name.strip_prefix(disk) else { return false };
+    let digits = match rest.strip_prefix("-part") {
+        Some(digits) => Some(digits),
+        None if disk.ends_with(|c: char| c.is_ascii_digit()) => rest.strip_prefix('p'),
+        None => Some(rest),
+    };
+    digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// The names of which [`is_partition_name`] can be true.
+pub(super) fn disks_of_partition_name(name: &str) -> impl Iterator<Item = &str> {
+    let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let disks = [Some(base), base.strip_suffix("-part"), base.strip_suffix('p')];
+    disks.into_iter().flatten().filter(move |_| base.len() < name.len())
+}
+
+/// Whether `upper` is called like a layer (dm, LVM, md, loop) and `lower` like a disk of the same host: what lies on what
+/// a table does not say, but what layers do reaches disks.
+fn is_layer_above(upper: &str, lower: &str) -> bool {
+    const LAYERS: [&str; 10] = ["dm-", "md", "bcache", "drbd", "loop", "emcpower", "mpath", "luks-", "lvm-", "zd"];
+    let ((host, upper), (other_host, lower)) = (host_and_name(upper), host_and_name(lower));
+    // `md` and `zd` are followed by numbers or, as stable names, by a hyphen; LVM's names have one in the middle.
+    let layer = LAYERS.iter().filter_map(|l| upper.strip_prefix(l)).any(|rest| !rest.starts_with(char::is_alphabetic));
+    let named = upper.contains('-') || upper.starts_with("dm-") || upper.starts_with("mpath");
+    host == other_host && is_disk_name(lower) && !is_disk_name(upper) && (layer || named)
+}
+
+/// Imports put the host before the name where they know several; `cciss/c0d0` is a name.
+pub(super) fn host_and_name(name: &str) -> (Option<&str>, &str) {
+    const DIRECTORIES: [&str; 3] = ["cciss", "ida", "rd"];
+    match name.split_once('/') {
+        Some((host, rest)) if !DIRECTORIES.contains(&host) => (Some(host), rest),
+        _ => (None, name),
+    }
+}
+
+/// Names that the kernel, or udev by a stable one, gives to disks.
+pub(super) fn is_disk_name(name: &str) -> bool {
+    const STABLE: [&str; 7] = ["ata-", "scsi-", "wwn-", "nvme-", "usb-", "virtio-", "pci-"];
+    const LETTERED: [&str; 5] = ["sd", "hd", "vd", "xvd", "dasd"];
+    const NUMBERED: [&str; 7] = ["nvme", "mmcblk", "rbd", "nbd", "pmem", "cciss/c", "ida/c"];
+    let lettered = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
+    STABLE.iter().any(|s| name.starts_with(s))
+        || LETTERED.iter().filter_map(|l| name.strip_prefix(l)).any(lettered)
+        || NUMBERED
+            .iter()
+            .filter_map(|l| name.strip_prefix(l))
+            .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_imports_tell_partitions_and_layers() {
+        let lies_on = |upper: &str, lower: &str| {
+            Device::named(upper, DevId::new(0, 1)).lies_on(&Device::named(lower, DevId::new(0, 2)))
+        };
+        for (upper, lower) in [
+            ("sda1", "sda"),
+            ("nvme0n1p3", "nvme0n1"),
+            ("ata-X_1-part2", "ata-X_1"),
+            ("dm-0", "sda"),
+            ("vg0-root", "nvme0n1"),
+            ("mpatha", "sdb"),
+            ("md127", "sdb"),
+            ("loop3", "vda"),
+            ("dm-1", "cciss/c0d0"),
+            ("a/dm-0", "a/sda"),
+        ] {
+            assert!(lies_on(upper, lower), "{upper} on {lower}");
+            assert!(!lies_on(lower, upper), "{lower} on {upper}");
+        }
+        for (upper, lower) in [
+            ("sdaa", "sda"),
+            ("sda", "sdb"),
+            ("dm-0", "dm-1"),
+            ("a/dm-0", "b/sda"),
+            ("dm-0", "sr0"),
+            ("sr0", "sda"),
+            ("zram0", "sda"),
+            ("md10", "sd0"),
+        ] {
+            assert!(!lies_on(upper, lower), "{upper} on {lower}");
+        }
+        let real = Device::named("dm-0", DevId::new(253, 0));
+        assert!(!real.lies_on(&Device::named("sda", DevId::new(8, 0))), "a machine's own devices say what they lie on");
+    }
+
+    #[test]
+    fn an_io_counts_on_the_lowest_layer_that_was_recorded() {
+        let device = |name: &str, minor, slaves: &[&str]| Device {
+            slaves: slaves.iter().map(|s| (*s).to_owned()).collect(),
+            ..Device::named(name, DevId::new(8, minor))
+        };
+        let mut disk = device("sda", 0, &[]);
+        disk.partitions = vec![("sda2".to_owned(), DevId::new(8, 2))];
+        let stack = [
+            device("loop0", 7, &["dm-0"]),
+            device("dm-0", 9, &["md0"]),
+            device("md0", 8, &["sda2", "sdb"]),
+            disk,
+            device("sdb", 16, &[]),
+        ];
+        let left_out = |recorded: &[u32]| {
+            let above = layers_above(&stack, |dev| recorded.contains(&dev.minor()));
+            above.into_iter().map(|(d, under)| format!("{} on {}", d.name, under.join(" "))).collect::<Vec<_>>()
+        };
+        assert_eq!(left_out(&[0, 7, 8, 9, 16]), ["loop0 on dm-0", "dm-0 on md0", "md0 on sda sdb"]);
+        assert_eq!(left_out(&[7, 9, 16]), ["loop0 on dm-0", "dm-0 on sdb", "md0 on sdb"], "past a layer not recorded");
+        assert_eq!(left_out(&[9]), ["loop0 on dm-0"], "disks that are listed only hide nothing");
+        assert_eq!(left_out(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn arrays_know_how_many_members_hold_data() {
+        let raid = |level: &str, disks, layout| Raid { level: level.to_owned(), disks, chunk_bytes: 65_536, layout };
+        let data = |level, disks, layout| raid(level, disks, layout).data_disks();
+        assert_eq!([data("raid0", 2, 0), data("raid4", 3, 0), data("raid5", 3, 2)], [Some(2), Some(2), Some(2)]);
+        assert_eq!([data("raid6", 6, 2), data("raid10", 4, 0x102), data("raid1", 2, 0)], [Some(4), Some(2), None]);
+        assert_eq!([data("raid10", 4, 0x201), data("raid10", 3, 0x102), data("raid5", 1, 2)], [None; 3]);
+        assert!(raid("raid6", 4, 2).has_parity() && !raid("raid1", 2, 0).has_parity());
+    }
 
     #[test]
     fn numbers_survive_the_round_trip() {

@@ -1,12 +1,15 @@
-//! A latency histogram whose buckets are about 0.4 % wide.
+//! Latency histograms: one whose buckets are about 0.8 % wide, and that of the BPF programs with 16 to each power of two.
 
 /// Log-linear counts of non-negative `i64` values with 2^7 buckets per octave: the reported value of a bucket is off by
 /// at most 1/256. Values below 256 are exact. Merging adds counts, so parts and whole agree exactly.
 ///
-/// Minimum, maximum and sum are kept exactly beside the buckets.
+/// Minimum, maximum and sum are kept exactly beside the buckets. Only octaves between the smallest and the largest value take
+/// memory, 1 KiB each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Histogram {
+    /// Of whole octaves, from bucket `first` on.
     counts: Vec<u64>,
+    first: usize,
     n: u64,
     sum: i128,
     min: i64,
@@ -46,7 +49,7 @@ impl Histogram {
     pub fn add(&mut self, value: i64) {
         let value = value.max(0);
         let i = Self::index(value);
-        match self.counts.get_mut(i) {
+        match self.counts.get_mut(i.wrapping_sub(self.first)) {
             Some(count) => *count += 1,
             None => self.add_beyond(i),
         }
@@ -64,8 +67,23 @@ impl Histogram {
     /// Counts in a bucket beyond those that there are.
     #[cold]
     fn add_beyond(&mut self, index: usize) {
-        self.counts.resize(index + 1, 0);
-        self.counts[index] += 1;
+        self.cover(index, index + 1);
+        self.counts[index - self.first] += 1;
+    }
+
+    /// Makes room for the buckets `from..to`.
+    fn cover(&mut self, from: usize, to: usize) {
+        const OCTAVE: usize = 1 << SUB_BITS;
+        let (from, to) = (from / OCTAVE * OCTAVE, to.next_multiple_of(OCTAVE));
+        if self.counts.is_empty() {
+            self.first = from;
+        }
+        let more = self.first.saturating_sub(from);
+        self.counts.splice(0..0, std::iter::repeat_n(0, more));
+        self.first -= more;
+        if to > self.first + self.counts.len() {
+            self.counts.resize(to - self.first, 0);
+        }
     }
 
     /// Adds all of `other`.
@@ -73,10 +91,8 @@ impl Histogram {
         if other.n == 0 {
             return;
         }
-        if self.counts.len() < other.counts.len() {
-            self.counts.resize(other.counts.len(), 0);
-        }
-        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+        self.cover(other.first, other.first + other.counts.len());
+        for (a, b) in self.counts[other.first - self.first..].iter_mut().zip(&other.counts) {
             *a += b;
         }
         self.min = if self.n == 0 { other.min } else { self.min.min(other.min) };
@@ -121,7 +137,7 @@ impl Histogram {
         for (i, c) in self.counts.iter().enumerate() {
             seen += c;
             if seen >= rank {
-                let (low, high) = Self::bounds(i);
+                let (low, high) = Self::bounds(self.first + i);
                 return Some((low + (high - 1 - low) / 2).clamp(self.min, self.max));
             }
         }
@@ -131,9 +147,137 @@ impl Histogram {
     /// Non-empty buckets as (first value, first value after, count), in order.
     pub fn buckets(&self) -> impl Iterator<Item = (i64, i64, u64)> + '_ {
         self.counts.iter().enumerate().filter(|(_, c)| **c > 0).map(|(i, c)| {
-            let (low, high) = Self::bounds(i);
+            let (low, high) = Self::bounds(self.first + i);
             (low, high, *c)
         })
+    }
+}
+
+/// How long the calls of one class on one open file took, as the BPF programs count them (`bpf/files_event.h`): in
+/// buckets 8 ns wide up to 256 ns, then 16 to each power of two, up to 137 s. Holds the buckets that have calls.
+///
+/// As text, in recordings: `LOW:CALLS` for each bucket, separated by spaces, with the bucket's first nanosecond.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallHistogram {
+    /// Bucket and calls (not 0), in order.
+    counts: Vec<(u16, u64)>,
+}
+
+impl CallHistogram {
+    /// How many buckets there are.
+    pub const BUCKETS: usize = 496;
+    /// A count that the BPF programs let grow no further; what is in the others is then no distribution any more.
+    pub const FULL: u32 = 0xf000_0000;
+    /// Quantiles are off by at most so much (the bucket's middle, 1/32), or by 4 ns.
+    pub const ERROR_PERCENT: f64 = 3.2;
+    const UNIT_SHIFT: u32 = 3;
+    const SUB_BITS: u32 = 4;
+
+    /// The bucket of `ns`.
+    pub fn index(ns: i64) -> usize {
+        let v = (ns.max(0) as u64) >> Self::UNIT_SHIFT;
+        if v >> (Self::SUB_BITS + 1) == 0 {
+            return v as usize;
+        }
+        let shift = 63 - v.leading_zeros() - Self::SUB_BITS;
+        (((shift as usize) << Self::SUB_BITS) + (v >> shift) as usize).min(Self::BUCKETS - 1)
+    }
+
+    /// First nanosecond of `bucket` and first one after it; the last bucket has no end.
+    pub fn bounds(bucket: usize) -> (i64, i64) {
+        let shift = (bucket >> Self::SUB_BITS).saturating_sub(1);
+        let low = (bucket - (shift << Self::SUB_BITS)) << shift << Self::UNIT_SHIFT;
+        let high = if bucket + 1 < Self::BUCKETS { low + (1 << shift << Self::UNIT_SHIFT) } else { i64::MAX as usize };
+        (low as i64, high as i64)
+    }
+
+    /// Of all counts, one for each bucket; `None` if one is full.
+    pub fn of_counts(counts: impl IntoIterator<Item = u32>) -> Option<CallHistogram> {
+        let mut h = CallHistogram::default();
+        for (bucket, calls) in counts.into_iter().enumerate().filter(|(_, calls)| *calls > 0) {
+            if calls >= Self::FULL {
+                return None;
+            }
+            h.counts.push((bucket as u16, calls.into()));
+        }
+        Some(h)
+    }
+
+    /// Counts `calls` that took `ns`.
+    pub fn add(&mut self, ns: i64, calls: u64) {
+        self.count(Self::index(ns) as u16, calls);
+    }
+
+    fn count(&mut self, bucket: u16, calls: u64) {
+        match self.counts.binary_search_by_key(&bucket, |c| c.0) {
+            Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(calls),
+            Err(at) => self.counts.insert(at, (bucket, calls)),
+        }
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &CallHistogram) {
+        other.counts.iter().for_each(|(bucket, calls)| self.count(*bucket, *calls));
+    }
+
+    /// How many calls.
+    pub fn n(&self) -> u64 {
+        self.counts.iter().fold(0, |n, c| n.saturating_add(c.1))
+    }
+
+    /// Non-empty buckets as (first nanosecond, first one after it, calls), in order.
+    pub fn buckets(&self) -> impl Iterator<Item = (i64, i64, u64)> + '_ {
+        self.counts.iter().map(|(bucket, calls)| {
+            let (low, high) = Self::bounds((*bucket).into());
+            (low, high, *calls)
+        })
+    }
+
+    /// The middle of the bucket of rank `ceil(q n)`, in nanoseconds, for `q` in 0..=1; `None` of nothing.
+    pub fn quantile(&self, q: f64) -> Option<i64> {
+        let n = self.n();
+        let rank = ((q * n as f64).ceil() as u64).clamp(1, n.max(1));
+        let mut seen = 0u64;
+        let bucket = self.counts.iter().find(|c| {
+            seen = seen.saturating_add(c.1);
+            seen >= rank
+        });
+        bucket.map(|c| Self::middle(c.0.into()))
+    }
+
+    /// Mean of the middles in nanoseconds; `None` of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        let sum: f64 = self.counts.iter().map(|c| Self::middle(c.0.into()) as f64 * c.1 as f64).sum();
+        (!self.counts.is_empty()).then(|| sum / self.n() as f64)
+    }
+
+    fn middle(bucket: usize) -> i64 {
+        match Self::bounds(bucket) {
+            (low, i64::MAX) => low,
+            (low, high) => low + (high - low) / 2,
+        }
+    }
+
+    /// What [`CallHistogram`]'s text stands for; `None` if it is none.
+    pub fn parse(text: &[u8]) -> Option<CallHistogram> {
+        let mut h = CallHistogram::default();
+        for word in std::str::from_utf8(text).ok()?.split(' ') {
+            let (low, calls) = word.split_once(':')?;
+            let (low, calls) = (low.parse::<u64>().ok()?, calls.parse::<u64>().ok()?);
+            if calls > 0 {
+                h.add(i64::try_from(low).ok()?, calls);
+            }
+        }
+        Some(h)
+    }
+}
+
+impl std::fmt::Display for CallHistogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (i, (low, _, calls)) in self.buckets().enumerate() {
+            write!(f, "{}{low}:{calls}", if i > 0 { " " } else { "" })?;
+        }
+        Ok(())
     }
 }
 
@@ -168,6 +312,79 @@ mod tests {
             let whole = of(&[a, b].concat());
             prop_assert_eq!(merged.buckets().collect::<Vec<_>>(), whole.buckets().collect::<Vec<_>>());
             prop_assert_eq!((merged.n(), merged.sum(), merged.min(), merged.max()), (whole.n(), whole.sum(), whole.min(), whole.max()));
+        }
+    }
+
+    #[test]
+    fn only_octaves_in_use_take_memory() {
+        let mut h = Histogram::new();
+        [5_000_000_000, 4_000_000_000, 70_000].iter().for_each(|v| h.add(*v));
+        assert!(h.counts.len() <= 18 << SUB_BITS, "{} buckets, not those of a nanosecond and of hours", h.counts.len());
+        let mut late = Histogram::new();
+        (0..1000).for_each(|i| late.add(100_000_000 + i));
+        assert_eq!(late.counts.len(), 1 << SUB_BITS);
+    }
+
+    fn counted(calls: &[i64]) -> CallHistogram {
+        let mut h = CallHistogram::default();
+        calls.iter().for_each(|ns| h.add(*ns, 1));
+        h
+    }
+
+    proptest! {
+        #[test]
+        fn a_call_lies_in_its_bucket_whose_middle_is_within_the_promised_error(ns in 0i64..137_000_000_000) {
+            let bucket = CallHistogram::index(ns);
+            let (low, high) = CallHistogram::bounds(bucket);
+            prop_assert!(low <= ns && ns < high);
+            let off = (CallHistogram::middle(bucket) - ns).abs() as f64;
+            prop_assert!(off <= (ns as f64 * CallHistogram::ERROR_PERCENT / 100.0).max(4.0), "{off} of {ns}");
+        }
+
+        #[test]
+        fn quantiles_of_calls_lie_in_the_bucket_of_the_exact_ones(mut calls in prop::collection::vec(0i64..10_000_000_000, 1..300), q in 0.0f64..=1.0) {
+            let got = counted(&calls).quantile(q).expect("calls");
+            calls.sort_unstable();
+            let exact = calls[((q * calls.len() as f64).ceil() as usize).clamp(1, calls.len()) - 1];
+            prop_assert_eq!(CallHistogram::index(got), CallHistogram::index(exact), "{} {}", got, exact);
+        }
+
+        #[test]
+        fn calls_merge_by_sums_and_come_back_from_text(a in prop::collection::vec(0i64..1_000_000, 1..50), b in prop::collection::vec(0i64..i64::MAX, 0..50)) {
+            let mut merged = counted(&a);
+            merged.merge(&counted(&b));
+            prop_assert_eq!(&merged, &counted(&[a, b].concat()));
+            prop_assert_eq!(CallHistogram::parse(merged.to_string().as_bytes()), Some(merged));
+        }
+
+        #[test]
+        fn any_text_is_read_without_a_panic(text in "[0-9: x-]{0,60}") {
+            if let Some(h) = CallHistogram::parse(text.as_bytes()) {
+                let _ = (h.n(), h.quantile(0.5), h.mean());
+            }
+        }
+    }
+
+    #[test]
+    fn every_bucket_begins_where_the_one_before_it_ends() {
+        let ends = (0..CallHistogram::BUCKETS).map(CallHistogram::bounds);
+        let last = ends.fold(0, |end, (low, high)| {
+            assert_eq!(
+                (low, CallHistogram::index(low)),
+                (end, CallHistogram::index(high - 1).min(CallHistogram::index(low)))
+            );
+            high
+        });
+        assert_eq!((last, CallHistogram::index(i64::MAX)), (i64::MAX, CallHistogram::BUCKETS - 1));
+        assert_eq!(CallHistogram::bounds(CallHistogram::BUCKETS - 1).0, 31 << 32, "133 s");
+    }
+
+    #[test]
+    fn a_full_count_is_no_distribution_and_a_broken_text_no_histogram() {
+        assert_eq!(CallHistogram::of_counts([0, 3, 0, 2]).map(|h| h.to_string()), Some("8:3 24:2".to_owned()));
+        assert_eq!(CallHistogram::of_counts([1, CallHistogram::FULL]), None);
+        for broken in ["", "8", "8:", ":3", "-8:3", "8:3 ", "8:3,24:2", "99999999999999999999:1"] {
+            assert_eq!(CallHistogram::parse(broken.as_bytes()), None, "{broken:?}");
         }
     }
 }

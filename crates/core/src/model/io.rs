@@ -1,6 +1,6 @@
 //! One block I/O, and the names of what it can be.
 
-use super::DevId;
+use super::{DevId, Inode};
 
 /// The kernel's `REQ_OP_*` number of a request (`include/linux/blk_types.h`), kept as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -22,12 +22,12 @@ impl Op {
 
     /// The class under which `/proc/diskstats` counts this operation.
     ///
-    /// Source: `op_stat_group()` of the kernel: discard and secure erase are discards, of the rest odd
-    /// numbers are writes and even ones reads; flushes are counted apart (`blk_account_io_flush`).
+    /// Source: `op_stat_group()` of the kernel: of all but discards odd numbers (secure erase, too) are writes and even
+    /// ones reads; flushes are counted apart (`blk_account_io_flush`).
     pub fn class(self) -> Class {
         match self {
             Op::FLUSH => Class::Flush,
-            Op::DISCARD | Op::SECURE_ERASE => Class::Discard,
+            Op::DISCARD => Class::Discard,
             Op(n) if n & 1 == 1 => Class::Write,
             Op(_) => Class::Read,
         }
@@ -36,6 +36,7 @@ impl Op {
 
 /// The four classes that the kernel keeps apart in its disk statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// Reads.
@@ -65,9 +66,10 @@ impl Class {
 
 /// How an I/O came to be, that is how far its process can be trusted as its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Submitted by the process that wanted it (direct I/O, synchronous reads).
+    /// Past the page cache (`O_DIRECT`), submitted by the process that wanted it. In recordings made before
+    /// [`Origin::BufferedRead`] and [`Origin::Readahead`] existed, reads into the page cache too.
     Direct,
     /// Written back from the page cache: the inode says whose data it was, the process is the last that made pages of
     /// this inode dirty. Without an inode (swap) it is the submitter.
@@ -76,11 +78,19 @@ pub enum Origin {
     Metadata,
     /// The kernel could not tell.
     Unknown,
+    /// A read into the page cache (or back from swap), submitted by the process that wanted it.
+    BufferedRead,
+    /// The same as part of the kernel's read-ahead: what the process waits for, and what it may want next.
+    Readahead,
+    /// A worker thread of the kernel submitted it; the process is that of the I/O on the device above (dm, md) that was in
+    /// flight at its place. Found in analysis, never stored.
+    Above,
 }
 
 impl Origin {
-    /// All origins; the position is the number stored in recordings.
-    pub const ALL: [Origin; 4] = [Origin::Direct, Origin::Writeback, Origin::Metadata, Origin::Unknown];
+    /// All origins that are stored; the position is the number in recordings.
+    pub const ALL: [Origin; 6] =
+        [Origin::Direct, Origin::Writeback, Origin::Metadata, Origin::Unknown, Origin::BufferedRead, Origin::Readahead];
 
     /// Lower-case name, as in JSON.
     pub fn name(self) -> &'static str {
@@ -89,7 +99,15 @@ impl Origin {
             Origin::Writeback => "writeback",
             Origin::Metadata => "metadata",
             Origin::Unknown => "unknown",
+            Origin::BufferedRead => "buffered-read",
+            Origin::Readahead => "readahead",
+            Origin::Above => "layer-above",
         }
+    }
+
+    /// Whether the process wanted the I/O itself, at the time.
+    pub fn is_by_submitter(self) -> bool {
+        matches!(self, Origin::Direct | Origin::BufferedRead | Origin::Readahead)
     }
 
     /// The origin stored under `code`; numbers of later versions read as unknown.
@@ -170,8 +188,8 @@ pub struct Io {
     pub error: Option<i32>,
     /// How many bios or requests the block layer merged into this one (as `/proc/diskstats` counts merges).
     pub merges: Option<i32>,
-    /// Process (thread group) that caused it, as far as [`Io::origin`] says: the submitter, but for pages of a file that
-    /// are written back whoever dirtied them last.
+    /// Process (thread group) that caused it, as far as [`Io::origin`] says: the submitter, or the process that last dirtied
+    /// the pages of a file that are written back.
     pub tgid: Option<i32>,
     /// Name of that task when it submitted or dirtied.
     pub comm: Option<Comm>,
@@ -179,6 +197,8 @@ pub struct Io {
     pub cgroup: Option<i64>,
     /// Inode number of the file behind it.
     pub ino: Option<i64>,
+    /// Which of the files that had this inode number (the kernel's `i_generation`).
+    pub generation: Option<u32>,
     /// Device of the file system on which `ino` counts (`major << 20 | minor`).
     pub fs_dev: Option<i32>,
     /// How far `tgid` can be trusted as the cause.
@@ -214,6 +234,7 @@ impl Io {
             comm: None,
             cgroup: None,
             ino: None,
+            generation: None,
             fs_dev: None,
             origin: Origin::Unknown,
         }
@@ -234,6 +255,16 @@ impl Io {
         self.device_ns + self.queue_ns.unwrap_or(0)
     }
 
+    /// The file behind it.
+    pub fn inode(&self) -> Option<Inode> {
+        Some(Inode { fs_dev: self.fs_dev?, ino: self.ino?, generation: self.generation })
+    }
+
+    /// Whether it carries a flush (`REQ_PREFLUSH`), or must itself reach the medium (`REQ_FUA`).
+    pub fn is_forced(&self) -> bool {
+        self.flags.is_some_and(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0)
+    }
+
     /// Class under which the kernel's statistics count it.
     pub fn class(&self) -> Class {
         self.op.class()
@@ -248,9 +279,19 @@ mod tests {
     fn classes_follow_the_kernels_grouping() {
         assert_eq!(Op::READ.class(), Class::Read);
         assert_eq!(Op::WRITE_ZEROES.class(), Class::Write);
-        assert_eq!(Op::SECURE_ERASE.class(), Class::Discard);
+        assert_eq!(Op::SECURE_ERASE.class(), Class::Write);
+        assert_eq!(Op::DISCARD.class(), Class::Discard);
         assert_eq!(Op::FLUSH.class(), Class::Flush);
         assert_eq!(Op(7).class(), Class::Write, "zone append");
+    }
+
+    #[test]
+    fn numbers_of_origins_never_change() {
+        let names = [0, 1, 2, 3, 4, 5, 6, -1].map(|code| Origin::from_code(code).name());
+        let expected =
+            ["direct", "writeback", "metadata", "unknown", "buffered-read", "readahead", "unknown", "unknown"];
+        assert_eq!(names, expected);
+        assert!(Origin::ALL.iter().all(|o| Origin::from_code(o.code()) == *o));
     }
 
     #[test]

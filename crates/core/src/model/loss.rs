@@ -30,11 +30,13 @@ pub enum LossReason {
     RequestTableFull,
     /// The writer's queue or its disk was full: [`Lost::ios`] counts requests.
     RequestUnwritten,
+    /// The kernel's own counters hold more I/Os than were recorded or counted as lost for another reason.
+    Unaccounted,
 }
 
 impl LossReason {
     /// All reasons; the position is the number stored in recordings.
-    pub const ALL: [LossReason; 12] = [
+    pub const ALL: [LossReason; 13] = [
         LossReason::RingFull,
         LossReason::SlotClash,
         LossReason::WriterBusy,
@@ -47,6 +49,7 @@ impl LossReason {
         LossReason::RequestRingFull,
         LossReason::RequestTableFull,
         LossReason::RequestUnwritten,
+        LossReason::Unaccounted,
     ];
 
     /// Name, as in JSON and in recordings.
@@ -64,6 +67,7 @@ impl LossReason {
             LossReason::RequestRingFull => "request-ring-full",
             LossReason::RequestTableFull => "request-table-full",
             LossReason::RequestUnwritten => "request-unwritten",
+            LossReason::Unaccounted => "unaccounted",
         }
     }
 
@@ -104,9 +108,67 @@ pub struct Lost {
     pub merges: Option<i64>,
 }
 
+/// Missing I/Os that can change a bin by at most this share of its I/Os do not mark it.
+pub const MARKING_SHARE: f64 = 0.01;
+
 impl Lost {
+    /// How many of its I/Os are expected in `[from_ns, to_ns)`, each as likely at any time of the interval as at any other;
+    /// infinite where the two meet and the number is not known, as of what retention removed.
+    pub fn expected_in(&self, from_ns: i64, to_ns: i64) -> f64 {
+        // Half-open, as in `meets`; of no length it is an instant.
+        let own_end = self.to_ns.max(self.from_ns.saturating_add(1));
+        let (begin, end) = (from_ns.max(self.from_ns), to_ns.min(own_end));
+        if begin >= end {
+            return 0.0;
+        }
+        let whole = own_end.saturating_sub(self.from_ns) as f64;
+        match self.ios {
+            Some(ios) if self.reason != LossReason::Retention => ios.max(0) as f64 * (end - begin) as f64 / whole,
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Whether so many missing I/Os can change a bin in which `seen` were recorded by more than `MARKING_SHARE`. A bin
+    /// without any counts as one with a single I/O.
+    pub fn marks(expected: f64, seen: u64) -> bool {
+        expected > MARKING_SHARE * (seen as f64).max(1.0)
+    }
+
     /// An unknown number of I/Os of any class, on any device.
     pub fn somewhere(from_ns: i64, to_ns: i64, reason: LossReason) -> Lost {
         Lost { from_ns, to_ns, dev: None, class: None, reason, ios: None, bytes: None, merges: None }
+    }
+
+    /// Whether it concerns some of `[from_ns, to_ns)`. It is half-open too; one of no length concerns its instant.
+    pub fn meets(&self, from_ns: i64, to_ns: i64) -> bool {
+        self.from_ns < to_ns && (self.to_ns > from_ns || (self.from_ns == self.to_ns && self.to_ns == from_ns))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_ios_are_spread_over_the_time_in_which_they_may_have_completed() {
+        let lost = Lost { ios: Some(10), ..Lost::somewhere(100, 300, LossReason::Unseen) };
+        assert_eq!((lost.expected_in(0, 100), lost.expected_in(100, 200), lost.expected_in(0, 300)), (0.0, 5.0, 10.0));
+        let at_once = Lost { ios: Some(3), ..Lost::somewhere(100, 100, LossReason::RingFull) };
+        assert_eq!(
+            (at_once.expected_in(0, 100), at_once.expected_in(100, 101)),
+            (0.0, 3.0),
+            "on an edge it counts once"
+        );
+        for unknown in [LossReason::Corrupt, LossReason::Retention] {
+            let lost =
+                Lost { ios: Some(1).filter(|_| unknown == LossReason::Retention), ..Lost::somewhere(0, 10, unknown) };
+            assert_eq!((lost.expected_in(5, 6), lost.expected_in(10, 20)), (f64::INFINITY, 0.0));
+        }
+    }
+
+    #[test]
+    fn one_in_a_hundred_does_not_mark_a_bin_and_more_does() {
+        assert!(!Lost::marks(5.0, 500) && Lost::marks(5.1, 500));
+        assert!(!Lost::marks(0.01, 0) && Lost::marks(0.02, 0), "a bin without I/O");
     }
 }

@@ -3,6 +3,7 @@
 //! Time is `i64` nanoseconds of `CLOCK_MONOTONIC` counted from the recording's start; the wall clock of that
 //! instant stands once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
 
+mod below;
 mod bio;
 mod counters;
 mod data_table;
@@ -16,17 +17,18 @@ mod rates;
 mod recording;
 mod request;
 
+pub(crate) use below::Below;
 pub use bio::BioStages;
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use data_table::{ColumnValues, DataColumn, DataTable};
-pub use device::{DevId, Device, DeviceKind, NoDevId};
-pub use histogram::Histogram;
+pub use device::{DevId, Device, DeviceKind, NoDevId, Raid, layers_above};
+pub use histogram::{CallHistogram, Histogram};
 pub use io::{Class, Comm, Io, Op, Origin};
 pub use loss::{LossReason, Lost};
-pub use name::{Name, Named};
+pub use name::{Inode, Name, Named};
 pub use rate_rows::RateRows;
 pub use rates::{ClassRates, CpuShares, IntervalRates};
-pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source};
+pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source, TableManifest, find_device};
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.

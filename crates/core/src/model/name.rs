@@ -1,15 +1,22 @@
 //! Names for the numbers by which block I/Os know files and control groups.
 
+/// Which file of which file system. The number of a removed file is given to the next one, the pair with its generation is
+/// not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Inode {
+    /// Device of the file system (`major << 20 | minor`).
+    pub fs_dev: i32,
+    /// Inode number on it.
+    pub ino: i64,
+    /// Which of the files that had this number (the kernel's `i_generation`). `None`: the source does not know.
+    pub generation: Option<u32>,
+}
+
 /// What a [`Name`] names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Named {
-    /// A file: as in [`super::Io::fs_dev`] and [`super::Io::ino`].
-    File {
-        /// Device of the file system (`major << 20 | minor`).
-        fs_dev: i32,
-        /// Inode number on it.
-        ino: i64,
-    },
+    /// A file, as in [`super::Io::inode`].
+    File(Inode),
     /// A control group, as in [`super::Io::cgroup`].
     Cgroup(i64),
     /// Something that only a later version can name.
@@ -20,7 +27,7 @@ impl Named {
     /// How recordings call the kind; `None` of what this version does not know.
     pub fn kind(self) -> Option<&'static str> {
         match self {
-            Named::File { .. } => Some("file"),
+            Named::File(_) => Some("file"),
             Named::Cgroup(_) => Some("cgroup"),
             Named::Unknown => None,
         }
@@ -29,7 +36,8 @@ impl Named {
 
 /// What a file or a control group was called when its first I/O was seen, or when it was looked up again later.
 ///
-/// Numbers are used again after files are removed: of several names the one told last before an I/O is the best.
+/// Of several names of one file (it was renamed) the last one reported before an I/O is the best. Where the source knows no
+/// generations, the names may also be those of different files that had the number one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     /// When it was looked up, in nanoseconds since the recording's start.

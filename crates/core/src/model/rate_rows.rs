@@ -23,7 +23,7 @@ struct Head {
     to_ns: i64,
     dev: DevId,
     /// Bit i: quantity i is known.
-    told: u32,
+    known: u32,
     /// Where the known quantities begin.
     at: usize,
 }
@@ -42,14 +42,14 @@ impl RateRows {
     /// Appends a row.
     pub fn push(&mut self, r: &IntervalRates) {
         let at = self.values.len();
-        let mut told = 0;
+        let mut known = 0;
         for (i, v) in quantities(r).into_iter().enumerate() {
             if let Some(v) = v {
-                told |= 1 << i;
+                known |= 1 << i;
                 self.values.push(v);
             }
         }
-        self.heads.push(Head { from_ns: r.from_ns, to_ns: r.to_ns, dev: r.dev, told, at });
+        self.heads.push(Head { from_ns: r.from_ns, to_ns: r.to_ns, dev: r.dev, known, at });
     }
 
     /// Row `i`.
@@ -80,11 +80,33 @@ impl RateRows {
         }
     }
 
-    /// Orders the rows by end, then device; equal ones stay as they were.
+    /// Orders the rows by end, device and beginning; equal ones stay as they were.
     pub fn sort(&mut self) {
-        if !self.heads.is_sorted_by_key(|h| (h.to_ns, h.dev)) {
-            self.heads.sort_by_key(|h| (h.to_ns, h.dev));
+        let key = |h: &Head| (h.to_ns, h.dev, h.from_ns);
+        if !self.heads.is_sorted_by_key(key) {
+            self.heads.sort_by_key(key);
         }
+    }
+
+    /// Puts rows of the same device and interval that follow each other together: `one` makes one of two.
+    pub fn merge(&mut self, mut one: impl FnMut(&IntervalRates, &IntervalRates) -> IntervalRates) {
+        let key = |h: &Head| (h.to_ns, h.dev, h.from_ns);
+        if self.heads.windows(2).all(|w| key(&w[0]) != key(&w[1])) {
+            return;
+        }
+        let mut out = RateRows::default();
+        let mut last: Option<IntervalRates> = None;
+        for r in self.iter() {
+            last = Some(match last {
+                Some(l) if (l.to_ns, l.dev, l.from_ns) == (r.to_ns, r.dev, r.from_ns) => one(&l, &r),
+                l => {
+                    l.iter().for_each(|l| out.push(l));
+                    r
+                }
+            });
+        }
+        last.iter().for_each(|l| out.push(l));
+        *self = out;
     }
 
     /// The earliest beginning.
@@ -116,7 +138,7 @@ impl RateRows {
         let mut quantity = || {
             let bit = 1 << next;
             next += 1;
-            if h.told & bit != 0 { known.next().copied() } else { None }
+            if h.known & bit != 0 { known.next().copied() } else { None }
         };
         let mut r = IntervalRates::new(h.from_ns, h.to_ns, h.dev);
         for c in r.classes.iter_mut().chain([&mut r.all]) {
@@ -148,7 +170,7 @@ impl<'a> FromIterator<&'a IntervalRates> for RateRows {
 }
 
 /// In the order in which `unpack` takes them.
-fn quantities(r: &IntervalRates) -> [Option<f64>; QUANTITIES] {
+pub(super) fn quantities(r: &IntervalRates) -> [Option<f64>; QUANTITIES] {
     let mut out = [None; QUANTITIES];
     for (c, to) in r.classes.iter().chain([&r.all]).zip(out.chunks_mut(4)) {
         to.copy_from_slice(&[c.ios_per_s, c.bytes_per_s, c.merges_per_s, c.mean_us]);
@@ -188,13 +210,26 @@ mod tests {
             prop_assert_eq!(rows.iter().collect::<Vec<_>>(), all.clone());
             prop_assert_eq!(rows.get(all.len()), None);
             rows.sort();
-            all.sort_by_key(|r| (r.to_ns, r.dev));
+            all.sort_by_key(|r| (r.to_ns, r.dev, r.from_ns));
             prop_assert_eq!(rows.iter().collect::<Vec<_>>(), all.clone());
             prop_assert_eq!(rows.last_ns(), all.last().map(|r| r.to_ns));
             for dev in rows.devices() {
                 prop_assert_eq!(rows.of(dev), all.iter().filter(|r| r.dev == dev).copied().collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn rows_of_one_interval_become_one() {
+        let row = |from, dev, util| {
+            let mut r = IntervalRates::new(from, 5, DevId(dev));
+            r.util_percent = Some(util);
+            r
+        };
+        let mut rows: RateRows = [row(0, 1, 1.0), row(0, 2, 2.0), row(0, 1, 4.0), row(1, 1, 8.0)].iter().collect();
+        rows.sort();
+        rows.merge(|a, b| row(a.from_ns, a.dev.0, a.util_percent.unwrap_or(0.0) + b.util_percent.unwrap_or(0.0)));
+        assert_eq!(rows.iter().collect::<Vec<_>>(), [row(0, 1, 5.0), row(1, 1, 8.0), row(0, 2, 2.0)]);
     }
 
     #[test]

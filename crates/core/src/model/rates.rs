@@ -1,6 +1,7 @@
 //! What a table of averages says of an interval: the most that logs without single I/Os can tell.
 
 use super::DevId;
+use super::rate_rows::quantities;
 
 /// One class of I/O over an interval, as a table printed it. `None`: the table did not say.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
@@ -19,6 +20,16 @@ impl ClassRates {
     /// Whether the table said nothing at all.
     pub fn is_empty(&self) -> bool {
         *self == ClassRates::default()
+    }
+
+    /// Mean of the I/Os of both, each of which weighs the same; unknown if one of them does not say how many it is of.
+    fn mean_with(&self, other: &ClassRates) -> Option<f64> {
+        let of = |c: &ClassRates| match (c.mean_us, c.ios_per_s) {
+            (None, None | Some(0.0)) => Some((0.0, 0.0)),
+            (mean_us, ios) => Some((mean_us?, ios?)),
+        };
+        let ((a, n), (b, m)) = (of(self)?, of(other)?);
+        (n + m > 0.0).then(|| (a * n + b * m) / (n + m))
     }
 
     /// I/Os completed in `interval_ns`, rounded to whole ones: undoes the division that the table's author made.
@@ -73,6 +84,45 @@ impl IntervalRates {
         }
     }
 
+    /// Whether no quantity is in both rows: they are the columns of two tables.
+    pub fn complements(&self, other: &IntervalRates) -> bool {
+        let mut both = quantities(self).into_iter().zip(quantities(other));
+        !both.any(|(a, b)| a.is_some() && b.is_some())
+    }
+
+    /// This row, and of what it does not say what `other` says.
+    pub fn or(&self, other: &IntervalRates) -> IntervalRates {
+        self.combined(other, |a, b| a.or(b), |a, b| a.mean_us.or(b.mean_us))
+    }
+
+    /// Both rows together: other I/Os of the same interval.
+    pub fn plus(&self, other: &IntervalRates) -> IntervalRates {
+        let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
+        self.combined(other, sum, ClassRates::mean_with)
+    }
+
+    fn combined(
+        &self,
+        other: &IntervalRates,
+        rate: impl Fn(Option<f64>, Option<f64>) -> Option<f64>,
+        mean: impl Fn(&ClassRates, &ClassRates) -> Option<f64>,
+    ) -> IntervalRates {
+        let class = |a: &ClassRates, b: &ClassRates| ClassRates {
+            ios_per_s: rate(a.ios_per_s, b.ios_per_s),
+            bytes_per_s: rate(a.bytes_per_s, b.bytes_per_s),
+            merges_per_s: rate(a.merges_per_s, b.merges_per_s),
+            mean_us: mean(a, b),
+        };
+        IntervalRates {
+            classes: std::array::from_fn(|i| class(&self.classes[i], &other.classes[i])),
+            all: class(&self.all, &other.all),
+            in_flight: rate(self.in_flight, other.in_flight),
+            util_percent: self.util_percent.or(other.util_percent),
+            service_us: self.service_us.or(other.service_us),
+            ..*self
+        }
+    }
+
     /// Length of the interval in nanoseconds.
     pub fn interval_ns(&self) -> i64 {
         self.to_ns.saturating_sub(self.from_ns)
@@ -103,6 +153,22 @@ pub struct CpuShares {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_put_together_or_added_up() {
+        let row = |ios: Option<f64>, bytes, mean_us| {
+            let mut r = IntervalRates::new(0, 10, DevId(1));
+            r.classes[0] = ClassRates { ios_per_s: ios, bytes_per_s: bytes, merges_per_s: None, mean_us };
+            r
+        };
+        let (rates, means) = (row(Some(3.0), Some(8.0), None), row(None, None, Some(7.0)));
+        assert!(rates.complements(&means) && !rates.complements(&rates));
+        assert_eq!(rates.or(&means), row(Some(3.0), Some(8.0), Some(7.0)));
+        let (a, b) = (row(Some(30.0), Some(8.0), Some(10.0)), row(Some(10.0), None, Some(30.0)));
+        assert_eq!(a.plus(&b), row(Some(40.0), Some(8.0), Some(15.0)), "each I/O weighs the same");
+        assert_eq!(a.plus(&row(Some(0.0), None, None)), a);
+        assert_eq!(a.plus(&row(Some(1.0), None, None)).classes[0].mean_us, None, "of one of them nothing is known");
+    }
 
     #[test]
     fn counts_are_recovered_from_rates() {

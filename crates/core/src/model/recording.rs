@@ -1,6 +1,8 @@
 //! What is known of a recording as a whole.
 
-use super::Device;
+use std::collections::BTreeMap;
+
+use super::{DevId, Device};
 
 /// Version of the recording format that this code writes. Readers refuse newer ones.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -51,10 +53,15 @@ impl TryFrom<String> for Source {
 /// What the recorder itself cost, measured by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct RecorderCost {
-    /// CPU seconds of the recording process (user and system).
+    /// CPU seconds of the recorder in user space and in the kernel on its behalf, from the recording's start to its end; of
+    /// a load that the same process makes nothing.
     #[serde(default)]
     pub cpu_s: Option<f64>,
-    /// CPU seconds spent inside the kernel probes (BPF run-time statistics), if they were on.
+    /// The same before the start: loading and attaching the probes.
+    #[serde(default)]
+    pub startup_cpu_s: Option<f64>,
+    /// CPU seconds spent inside the BPF probes (the kernel's run-time statistics, whose own cost is included), if they were
+    /// measured.
     #[serde(default)]
     pub probe_cpu_s: Option<f64>,
     /// Peak resident memory.
@@ -101,12 +108,43 @@ pub struct RecordingMeta {
     /// The recorder's own cost; filled at the end.
     #[serde(default)]
     pub cost: RecorderCost,
+    /// The segments of each table, by its name; filled at the end. `None` in older recordings, and where a full disk left
+    /// rows in the logs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tables: Option<BTreeMap<String, TableManifest>>,
     /// Program and version that wrote it.
     #[serde(default)]
     pub writer: Option<String>,
 }
 
+/// What a finished recording holds of one table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct TableManifest {
+    /// Number of segments.
+    pub segments: u32,
+    /// Number of the first: those before it were removed by the size limit.
+    pub first: u32,
+    /// Number of the last.
+    pub last: u32,
+    /// Rows of all of them.
+    pub rows: u64,
+}
+
+/// The device of a number in a list, which may be long if it is in the order of numbers, as imports make it.
+pub fn find_device(devices: &[Device], id: DevId) -> Option<&Device> {
+    /// Up to so many a look along the list is fast, whatever their order.
+    const FEW: usize = 64;
+    let at = if devices.len() > FEW { devices.partition_point(|d| d.id < id) } else { 0 };
+    let in_order = devices.get(at).filter(|d| d.id == id);
+    in_order.or_else(|| devices.iter().find(|d| d.id == id))
+}
+
 impl RecordingMeta {
+    /// The device of a number.
+    pub fn device(&self, id: DevId) -> Option<&Device> {
+        find_device(&self.devices, id)
+    }
+
     /// The least that a recording must say.
     pub fn new(source: Source, start_unix_ns: i64) -> RecordingMeta {
         RecordingMeta {
@@ -123,6 +161,7 @@ impl RecordingMeta {
             options: Vec::new(),
             limits: Vec::new(),
             cost: RecorderCost::default(),
+            tables: None,
             writer: Some(concat!("iolens ", env!("CARGO_PKG_VERSION")).to_owned()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Comm;
+use super::{CallHistogram, Comm};
 
 /// Class of a request, by what it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
@@ -95,10 +95,10 @@ impl How {
     }
 
     /// A synchronous read that found all its data in memory: it neither submitted block I/O nor slept. `None` for
-    /// writes and for io_uring, of which this cannot be told.
+    /// writes and for io_uring, of which this is not known.
     pub fn cache_hit(self) -> Option<bool> {
-        let told = !self.has(How::WRITE) && !self.has(How::ASYNC);
-        told.then_some(!self.has(How::DEVICE) && !self.has(How::SLEPT))
+        let known = !self.has(How::WRITE) && !self.has(How::ASYNC);
+        known.then_some(!self.has(How::DEVICE) && !self.has(How::SLEPT))
     }
 }
 
@@ -149,8 +149,11 @@ impl RequestFlags {
     /// Not all of its data I/Os were timed: of a long run of short ones on memory most are taken to be like those among
     /// them that were, so that [`Request::active_ns`] is an estimate.
     pub const ESTIMATED: RequestFlags = RequestFlags(1 << 13);
+    /// Its calls were to be counted by duration and could not be: too many files were in use at once, or there were too
+    /// many calls of one duration.
+    pub const NO_HISTOGRAM: RequestFlags = RequestFlags(1 << 14);
 
-    const NAMES: [(RequestFlags, &'static str); 14] = [
+    const NAMES: [(RequestFlags, &'static str); 15] = [
         (Self::MMAP, "mmap"),
         (Self::IO_URING, "io_uring"),
         (Self::AIO, "aio"),
@@ -165,6 +168,7 @@ impl RequestFlags {
         (Self::AT_EXIT, "at-exit"),
         (Self::BLOCK_DEVICE, "block-device"),
         (Self::ESTIMATED, "estimated"),
+        (Self::NO_HISTOGRAM, "no-histogram"),
     ];
 
     /// Whether all bits of `other` are set.
@@ -232,6 +236,11 @@ pub struct Request {
     pub first: Vec<DataIo>,
     /// The slowest data I/O.
     pub slowest: Option<DataIo>,
+    /// How long its reads took, if not all are in `first`. Of calls that were not timed ([`RequestFlags::ESTIMATED`]) each
+    /// counts as long as the next one that was.
+    pub read_histogram: Option<CallHistogram>,
+    /// The same of its writes.
+    pub write_histogram: Option<CallHistogram>,
     /// Bytes of the file when it was closed.
     pub size: Option<i64>,
     /// Process that opened it (that synced).
@@ -272,6 +281,8 @@ impl Request {
             slept_ios: 0,
             first: Vec::new(),
             slowest: None,
+            read_histogram: None,
+            write_histogram: None,
             size: None,
             tgid: None,
             comm: None,
@@ -385,7 +396,7 @@ mod tests {
         for kind in SyncKind::ALL {
             assert_eq!(SyncKind::from_code(kind.code()), Some(kind));
         }
-        let all = RequestFlags(0x3fff);
-        assert_eq!(all.names().count(), 14);
+        let all = RequestFlags(0x7fff);
+        assert_eq!(all.names().count(), 15);
     }
 }

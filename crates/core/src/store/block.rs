@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::column::{Column, Ints};
+use super::disk;
 use super::error::StoreError;
 use super::frame::FrameColumns;
 use super::parquet_read::{ColumnChunk, ParquetFile, Trouble, guarded};
@@ -15,8 +16,10 @@ use super::wal::Frame;
 /// Rows that a cursor decodes at a time.
 const BATCH: usize = 2048;
 
-/// Rows of a row group that a reader takes: their times alone are half a gigabyte then.
-const MOST_ROWS: usize = 64 << 20;
+/// Rows of a row group that a reader takes: their times, which it keeps, are 128 MiB then.
+const MAX_GROUP_ROWS: usize = 16 << 20;
+/// Rows of a row group that is not in the order of time, and so is held as a whole to be sorted: some hundred MiB.
+const MAX_UNSORTED_ROWS: usize = if cfg!(test) { 10_000 } else { 4 << 20 };
 
 /// Where a block's rows are.
 #[derive(Debug, Clone)]
@@ -41,8 +44,8 @@ impl Block {
     /// The row groups of a file.
     pub fn of_file(file: ParquetFile) -> Result<Vec<Block>, Trouble> {
         let file = Arc::new(file);
-        if let Some(rows) = (0..file.row_groups()).map(|g| file.rows(g)).find(|rows| *rows > MOST_ROWS) {
-            return Err(Trouble::Damage(format!("a row group of {rows} rows; at most {MOST_ROWS} are read")));
+        if let Some(rows) = (0..file.row_groups()).map(|g| file.rows(g)).find(|rows| *rows > MAX_GROUP_ROWS) {
+            return Err(Trouble::Damage(format!("a row group of {rows} rows; at most {MAX_GROUP_ROWS} are read")));
         }
         let groups = (0..file.row_groups()).filter(|g| file.rows(*g) > 0);
         groups
@@ -110,7 +113,7 @@ fn read_times(file: &ParquetFile, handle: &mut File, group: usize) -> Result<Vec
 }
 
 fn open_handle(file: &ParquetFile) -> Result<File, Trouble> {
-    File::open(&file.path).map_err(|e| match e.kind() {
+    disk::open_regular(&file.path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Trouble::Gone,
         _ => Trouble::Fatal(StoreError::io(&file.path, "read", e)),
     })
@@ -136,6 +139,10 @@ fn open_group<R: Row>(
     } else {
         0..rows
     };
+    if !sorted && rows > MAX_UNSORTED_ROWS {
+        let what = format!("{rows} rows that are not in the order of time; at most {MAX_UNSORTED_ROWS} are sorted");
+        return Err(Trouble::Damage(what));
+    }
     times.truncate(rows_in.end);
     // Every chunk is read and verified before the first row leaves: a damaged block gives none, not some.
     let mut chunks = Vec::with_capacity(R::TABLE.columns().len());
@@ -237,10 +244,10 @@ impl<R: Row> Cursor<R> {
         row
     }
 
-    /// Takes the rows at hand whose time is less than `limit`.
-    pub fn take_before(&mut self, limit: Option<i64>) -> Vec<R> {
+    /// Takes the rows at hand whose time is at most `limit`.
+    pub fn take_until(&mut self, limit: Option<i64>) -> Vec<R> {
         let rest = &self.batch[self.at..];
-        let n = limit.map_or(rest.len(), |limit| rest.partition_point(|r| r.time() < limit));
+        let n = limit.map_or(rest.len(), |limit| rest.partition_point(|r| r.time() <= limit));
         if self.at == 0 && n == self.batch.len() {
             return std::mem::take(&mut self.batch);
         }

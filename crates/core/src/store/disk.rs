@@ -1,7 +1,7 @@
-//! Files that appear whole or not at all, and what they take of the disk.
+//! Files of a recording: how they are opened, and what they take of the disk.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Space a file takes: whole blocks of 4 KiB, as nearly every file system allocates.
@@ -11,30 +11,23 @@ pub(crate) fn allocated(bytes: u64) -> u64 {
 
 pub(crate) const BLOCK: u64 = 4096;
 
-/// Puts `bytes` under `path`: written under a temporary name, synced, renamed; the directory is synced too. Whatever
-/// fails, `path` is either what it was or what it shall be, and no temporary file stays.
-pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".tmp");
-    let temporary = Path::new(&temporary);
-    let written = write_synced(temporary, bytes).and_then(|()| fs::rename(temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(temporary);
-        return written;
+/// Opens a file of a recording for reading. What is no regular file, be it a pipe or a device, could keep a reader waiting
+/// for ever.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
     }
-    path.parent().map_or(Ok(()), sync_dir)
+    File::open(path)
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
-/// Makes created, renamed and removed names of a directory survive a power loss.
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    // Other systems cannot open a directory for this, and do not need to.
-    if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
+/// Reads a file of a recording that no recorder makes longer than `max` bytes.
+pub(crate) fn read_regular(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open_regular(path)?.take(max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        return Err(io::Error::other(format!("it is longer than {} MiB", max >> 20)));
+    }
+    Ok(bytes)
 }
 
 /// Bytes of all files below `dir`, as long as they are.

@@ -91,12 +91,13 @@ impl<'a> FrameColumns<'a> {
         Ok(())
     }
 
-    /// All columns of `table`, leaving out those that `wanted` refuses.
+    /// All columns of `table`, leaving out those that `wanted` refuses and the optional ones that the writer, an older
+    /// version, did not have yet: they came to the end.
     pub fn decode(&self, table: Table, wanted: impl Fn(usize) -> bool) -> Result<Vec<Column>, BadFrame> {
         let mut out = Vec::with_capacity(table.columns().len());
         for (i, def) in table.columns().iter().enumerate() {
             out.push(match def.kind {
-                _ if !wanted(i) => Column::Absent,
+                _ if !wanted(i) || (i >= self.columns.len() && !def.required) => Column::Absent,
                 Kind::Text => {
                     let mut texts = Texts::default();
                     self.texts(i, &mut texts, &mut HashMap::new())?;
@@ -141,7 +142,7 @@ impl<'a> Packed<'a> {
         if rest.is_empty() { Ok(packed) } else { Err(BadFrame) }
     }
 
-    /// What all rows are, if they are all the same and that can be told without a look at them.
+    /// What all rows are, if they are all the same and that is known without a look at them.
     pub fn steady(&self) -> Option<Option<i64>> {
         match self.mode {
             ALL_NULL => Some(None),

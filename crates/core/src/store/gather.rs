@@ -8,7 +8,7 @@ use super::frame::{BadFrame, FrameColumns, Packed};
 use super::schema::{ColumnDef, Kind, Layout, Table};
 
 /// More distinct values than this and a dictionary is tried no further.
-const MOST_DISTINCT: usize = 4096;
+const MAX_DISTINCT: usize = 4096;
 
 /// One column of a segment.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl Gatherer {
         frames: &[FrameColumns<'_>],
         order: Option<&[u32]>,
     ) -> Result<bool, BadFrame> {
-        self.distinct.start(MOST_DISTINCT);
+        self.distinct.start(MAX_DISTINCT);
         if order.is_some() {
             self.read_ordered(i, frames, order)?;
             return Ok(self.placed.add_ints(&self.ints, |v| self.distinct.place(v)));

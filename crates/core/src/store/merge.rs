@@ -9,6 +9,9 @@ use super::parquet_read::Trouble;
 use super::row::Row;
 use crate::model::{LossReason, Lost};
 
+/// Rows of row groups that may be open at the same time because their times overlap: their times are 256 MiB then.
+const MAX_OPEN_ROWS: usize = if cfg!(test) { 20_000 } else { 32 << 20 };
+
 /// Rows per batch where blocks overlap and are merged row by row.
 const MERGED: usize = 4096;
 
@@ -66,15 +69,23 @@ impl<R: Row> TableReader<R> {
         open.chain(self.floors.front().copied()).min().unwrap_or(i64::MAX)
     }
 
-    /// Opens every block that may hold the next row.
+    /// Opens every block that may hold the next row. One that begins at the very time of the next row stays closed: rows
+    /// of one time have no order, and any number of blocks of one time are read one after the other.
     fn open_due(&mut self) -> Result<(), StoreError> {
         loop {
             let head = self.open.iter().map(|(_, c)| c.head()).min();
-            if self.waiting.front().is_some_and(|b| head.is_some_and(|head| b.min > head)) {
+            if self.waiting.front().is_some_and(|b| head.is_some_and(|head| b.min >= head)) {
                 return Ok(());
             }
             let Some(block) = self.waiting.pop_front() else { return Ok(()) };
             self.floors.pop_front();
+            let open: usize = self.open.iter().map(|(b, _)| b.rows).sum();
+            if !self.open.is_empty() && open.saturating_add(block.rows) > MAX_OPEN_ROWS {
+                let what =
+                    format!("its times overlap with those of others; at most {MAX_OPEN_ROWS} such rows are merged");
+                self.give_up(&block, block.rows, Trouble::Damage(what))?;
+                continue;
+            }
             let wanted = self.wanted;
             let cursor = block.open::<R>(&self.range, &|i| wanted & 1 << i != 0);
             match cursor.and_then(|mut c| Ok(c.fill()?.then_some(c))) {
@@ -120,7 +131,7 @@ impl<R: Row> TableReader<R> {
         }
         let limit = self.waiting.front().map(|b| b.min);
         if let [(_, cursor)] = self.open.as_mut_slice() {
-            let rows = cursor.take_before(limit);
+            let rows = cursor.take_until(limit);
             self.advance(0)?;
             return Ok(Some(rows));
         }
@@ -128,7 +139,7 @@ impl<R: Row> TableReader<R> {
         while rows.len() < MERGED {
             let heads = self.open.iter().enumerate().map(|(i, (_, c))| (c.head(), i));
             let Some((head, i)) = heads.min() else { break };
-            if limit.is_some_and(|limit| head >= limit) {
+            if limit.is_some_and(|limit| head > limit) {
                 break;
             }
             rows.extend(self.open[i].1.pop());

@@ -1,16 +1,18 @@
 //! `meta.json`, twice: a damaged one is noticed by its checksum and replaced by its copy.
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::disk::write_atomically;
+use super::disk;
 use super::error::StoreError;
 use crate::model::{RecordingMeta, SCHEMA_VERSION};
+use crate::private::PrivateDir;
 
 pub(crate) const META: &str = "meta.json";
 pub(crate) const META_COPY: &str = "meta.json.bak";
 /// The last key of our file; its value is the CRC-32 of every byte before the key.
+/// Longer descriptions are not read: tens of thousands of devices take a tenth of it.
+const MAX_BYTES: u64 = 256 << 20;
 const CRC_KEY: &str = "  \"crc32\": \"";
 
 /// The text of `meta.json`.
@@ -25,11 +27,10 @@ pub(crate) fn encode(meta: &RecordingMeta) -> Vec<u8> {
 }
 
 /// Writes both copies, one after the other, so that one of them is whole at every instant.
-pub(crate) fn write(dir: &Path, meta: &RecordingMeta) -> Result<u64, StoreError> {
+pub(crate) fn write(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, StoreError> {
     let text = encode(meta);
     for name in [META, META_COPY] {
-        let path = dir.join(name);
-        write_atomically(&path, &text).map_err(|e| StoreError::io(&path, "write", e))?;
+        dir.write_atomically(name, &text).map_err(|e| StoreError::io(&dir.path().join(name), "write", e))?;
     }
     Ok(text.len() as u64)
 }
@@ -51,7 +52,7 @@ pub(crate) fn read(dir: &Path) -> Result<(RecordingMeta, Option<String>), StoreE
 }
 
 fn read_one(path: &Path) -> Result<RecordingMeta, StoreError> {
-    let text = fs::read(path).map_err(|e| match e.kind() {
+    let text = disk::read_regular(path, MAX_BYTES).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
             StoreError::NotARecording { path: path.parent().unwrap_or(path).to_owned(), why: missing(path) }
         }

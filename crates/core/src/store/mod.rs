@@ -31,6 +31,7 @@ mod gather;
 mod merge;
 mod meta_file;
 mod open_requests;
+mod opening;
 mod options;
 mod parquet_column;
 mod parquet_read;

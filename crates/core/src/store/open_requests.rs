@@ -1,13 +1,13 @@
 //! What is known of requests that have not ended yet: `wal/requests-open.wal`, a log of one look at them, which the next
 //! look replaces. It counts only in a recording that never came to its end: each request that ended after the look has
-//! its own row, those that did not are told as they were then.
+//! its own row, those that did not are reported as they were then.
 
 use std::collections::HashSet;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::block::Block;
+use super::disk;
 use super::error::StoreError;
 use super::frame::MAX_FRAME_ROWS;
 use super::frame_encoder::FrameEncoder;
@@ -15,17 +15,17 @@ use super::merge::TableReader;
 use super::schema::Table;
 use super::wal::{self, FRAME_HEADER, Frame};
 use crate::model::{Request, RequestFlags};
+use crate::private::PrivateDir;
 
-fn path_in(wal_dir: &Path) -> PathBuf {
-    wal_dir.join("requests-open.wal")
-}
+const NAME: &str = "wal/requests-open.wal";
 
 /// The file's bytes.
 pub(crate) fn encode(open: &[Request], encoder: &mut FrameEncoder) -> Vec<u8> {
     let mut bytes = wal::file_header(Table::Requests, 0).to_vec();
     let mut frame = Vec::new();
-    for rows in open.chunks(MAX_FRAME_ROWS) {
+    for (number, rows) in open.chunks(MAX_FRAME_ROWS).enumerate() {
         wal::encode_frame(rows, encoder, &mut frame);
+        wal::number_frame(&mut frame, number as u32);
         bytes.extend_from_slice(&frame);
     }
     bytes
@@ -33,16 +33,13 @@ pub(crate) fn encode(open: &[Request], encoder: &mut FrameEncoder) -> Vec<u8> {
 
 /// Puts it in place of the last one. Not synced: it is for a recorder that is killed, and what a power loss leaves of it
 /// has a checksum.
-pub(crate) fn replace(wal_dir: &Path, bytes: &[u8]) -> io::Result<()> {
-    let path = path_in(wal_dir);
-    let new = path.with_extension("tmp");
-    let written = fs::write(&new, bytes).and_then(|()| fs::rename(&new, &path));
-    written.inspect_err(|_| drop(fs::remove_file(&new)))
+pub(crate) fn replace(recording: &PrivateDir, bytes: &[u8]) -> io::Result<()> {
+    recording.replace(NAME, bytes)
 }
 
 /// Takes it away. If it stays nobody looks at it: the recording has come to its end.
-pub(crate) fn remove(wal_dir: &Path) {
-    let _ = fs::remove_file(path_in(wal_dir));
+pub(crate) fn remove(recording: &PrivateDir) {
+    let _ = recording.remove_file(NAME);
 }
 
 /// What tells a request from others: its opening; of one whose opening was not seen its file and descriptor.
@@ -55,9 +52,9 @@ fn identity(r: &Request) -> Identity {
 
 /// The requests of the last look that have not ended since, as a block of `table`'s kind. `None` without any; a damaged
 /// file is none.
-pub(crate) fn read(wal_dir: &Path, ended: &[Block]) -> Result<Option<Block>, StoreError> {
-    let path = path_in(wal_dir);
-    let bytes = match fs::read(&path) {
+pub(crate) fn read(recording: &Path, ended: &[Block]) -> Result<Option<Block>, StoreError> {
+    let path = recording.join(NAME);
+    let bytes = match disk::read_regular(&path, wal::MAX_FILE_BYTES) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|e| StoreError::io(&path, "read", e))?,
     };

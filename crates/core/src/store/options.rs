@@ -1,4 +1,6 @@
-//! What a writer of recordings is told, and what it tells.
+//! What a writer of recordings is given, and what it reports.
+
+use crate::private::Access;
 
 /// How a recording is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub struct WriterOptions {
     pub segment_min_rows: usize,
     /// A segment this old is closed however few rows it has, in nanoseconds.
     pub segment_max_age_ns: i64,
+    /// Who may read it.
+    pub access: Access,
 }
 
 impl WriterOptions {
@@ -34,6 +38,7 @@ impl Default for WriterOptions {
             segment_age_ns: 60_000_000_000,
             segment_min_rows: 4096,
             segment_max_age_ns: 3_600_000_000_000,
+            access: Access::OWNER,
         }
     }
 }

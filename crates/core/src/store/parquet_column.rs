@@ -21,6 +21,7 @@ impl ColumnChunk {
             ColumnReader::ByteArrayColumnReader(r) => r.skip_records(rows)?,
             _ => 0,
         };
+        self.row += skipped;
         if skipped == rows { Ok(()) } else { Err(cut(self)) }
     }
 
@@ -64,12 +65,22 @@ impl ColumnChunk {
             spread(ints, &levels).map_err(|_| cut(self))?;
         }
         self.check(file, ints)?;
+        self.row += rows;
         Ok(column)
     }
 
     fn check(&self, file: &ParquetFile, ints: &Ints) -> Result<(), Trouble> {
         if self.def.required && ints.valid.is_some() {
             return Err(bad(file, self, "holds a null, and it is required"));
+        }
+        let is_known = |i: usize| ints.valid.as_ref().is_none_or(|valid| valid[i]);
+        let impossible = |(i, v): &(usize, &i64)| **v < self.def.min && is_known(*i);
+        if self.foreign
+            && self.def.min > i64::MIN
+            && let Some((i, v)) = ints.values.iter().enumerate().find(impossible)
+        {
+            let problem = format!("holds {v} in row {}; it must not be below {}", self.row + i, self.def.min);
+            return Err(bad(file, self, &problem));
         }
         if self.def.kind == Kind::I32 && ints.values.iter().any(|v| i32::try_from(*v).is_err()) {
             return Err(bad(file, self, "holds a number beyond 32 bits"));

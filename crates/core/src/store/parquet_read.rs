@@ -1,13 +1,14 @@
 //! Parquet files of a recording, ours or anybody's: footer, checksums, and column chunks read one at a time.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use bytes::{Buf, Bytes};
-use parquet::basic::{Compression, ConvertedType, LogicalType, Type as Physical};
+use parquet::basic::{Compression, ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::errors::ParquetError;
@@ -16,6 +17,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 
+use super::disk;
 use super::error::StoreError;
 use super::parquet_write::{CHUNK_CRC_KEY, CREATOR, footer_is_whole};
 use super::schema::{ColumnDef, Kind, Table};
@@ -23,6 +25,10 @@ use super::schema::{ColumnDef, Kind, Table};
 const MAGIC: &[u8; 4] = b"PAR1";
 /// What is read of a file's end at first: our footers fit.
 const TAIL: u64 = 16 << 10;
+/// Longer footers are not read.
+const MAX_FOOTER: u64 = 256 << 20;
+/// Longer column chunks are not read, and none that says that it becomes longer than this.
+const MAX_CHUNK: u64 = 1 << 30;
 
 /// Why something could not be read.
 #[derive(Debug)]
@@ -41,12 +47,28 @@ impl From<ParquetError> for Trouble {
     }
 }
 
+thread_local! {
+    /// Whether this thread is inside [`guarded`], where a panic is an answer and its message would alarm people.
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs the Parquet library on bytes that nobody may have checksummed: where it panics on a malformed page header or
 /// footer, as fuzzing shows that it does, the block is damaged like any other.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !DECODING.get() {
+                before(info);
+            }
+        }));
+    });
+    let outer = DECODING.replace(true);
     // What a panic may leave half-done is dropped with the block.
-    catch_unwind(AssertUnwindSafe(decode))
-        .unwrap_or_else(|_| Err(Trouble::Damage("it makes no sense to the Parquet decoder".to_owned())))
+    let result = catch_unwind(AssertUnwindSafe(decode));
+    DECODING.set(outer);
+    result.unwrap_or_else(|_| Err(Trouble::Damage("it makes no sense to the Parquet decoder".to_owned())))
 }
 
 impl Trouble {
@@ -96,11 +118,29 @@ impl ParquetFile {
             return Err(Trouble::Damage("the checksums are gone".to_owned()));
         }
         let leaves = table.columns().iter().map(|def| find_column(path, &meta, def)).collect::<Result<_, _>>()?;
-        Ok(ParquetFile { path: path.to_owned(), table, meta, leaves, crcs })
+        let file = ParquetFile { path: path.to_owned(), table, meta, leaves, crcs };
+        // A block of such times would be left out of every range without a word.
+        let time = &table.columns()[table.time_column()];
+        for group in (0..file.row_groups()).filter(|_| file.crcs.is_none()) {
+            if let Some((min, _)) = file.time_bounds(group).filter(|(min, _)| *min < time.min) {
+                let problem = format!("holds {min} in row group {group}: a time before the start of the recording");
+                return Err(Trouble::Fatal(StoreError::BadColumn {
+                    path: path.to_owned(),
+                    column: time.name,
+                    problem,
+                }));
+            }
+        }
+        Ok(file)
     }
 
     pub fn row_groups(&self) -> usize {
         self.meta.num_row_groups()
+    }
+
+    /// The checksums of all its column chunks; `None` of other programs' files.
+    pub fn crcs(&self) -> Option<&[u32]> {
+        self.crcs.as_deref()
     }
 
     fn group(&self, group: usize) -> &RowGroupMetaData {
@@ -155,11 +195,17 @@ impl ParquetFile {
             unsigned: is_unsigned(meta),
             reader: get_column_reader(descr, pages),
             def: &self.table.columns()[column],
+            foreign: self.crcs.is_none(),
+            row: (0..group).map(|g| self.rows(g)).sum(),
         }))
     }
 
     fn chunk_bytes(&self, file: &mut File, meta: &ColumnChunkMetaData) -> Result<ChunkBytes, Trouble> {
         let file_len = file.metadata().map_err(|e| Trouble::io(&self.path, e))?.len();
+        if meta.compressed_size().max(meta.uncompressed_size()) > MAX_CHUNK as i64 {
+            let what = format!("column {} takes more than {} MiB in a row group", meta.column_path(), MAX_CHUNK >> 20);
+            return Err(Trouble::Damage(what));
+        }
         let (start, length) = checked_range(meta)
             .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
             .ok_or_else(|| Trouble::Damage(format!("column {} lies outside of the file", meta.column_path())))?;
@@ -179,7 +225,7 @@ fn checked_range(meta: &ColumnChunkMetaData) -> Option<(u64, u64)> {
 
 /// The footer of a file, or `None` if it does not look like a Parquet file.
 fn read_footer(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut file = File::open(path)?;
+    let mut file = disk::open_regular(path)?;
     let length = file.metadata()?.len();
     let mut head = [0; 4];
     if length < 12 || file.read_exact(&mut head).is_err() || head != *MAGIC {
@@ -190,7 +236,7 @@ fn read_footer(path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut word = [0; 4];
     word.copy_from_slice(&tail[end..end + 4]);
     let footer = u64::from(u32::from_le_bytes(word));
-    if tail[end + 4..] != *MAGIC || footer + 12 > length {
+    if tail[end + 4..] != *MAGIC || footer + 12 > length || footer > MAX_FOOTER {
         return Ok(None);
     }
     if footer + 8 > tail.len() as u64 {
@@ -229,6 +275,11 @@ fn find_column(path: &Path, meta: &ParquetMetaData, def: &ColumnDef) -> Result<O
         Kind::Text => column.physical_type() == Physical::BYTE_ARRAY,
         Kind::I32 | Kind::I64 => matches!(column.physical_type(), Physical::INT32 | Physical::INT64),
     };
+    let logical = column.logical_type_ref();
+    if let Some(unit) = logical.and_then(coarse_unit) {
+        let problem = format!("is a time in {unit}, and it must hold nanoseconds since the start of the recording");
+        return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
+    }
     if !fits || column.max_rep_level() > 0 || column.max_def_level() > 1 {
         let problem = format!("is {}, and it must hold plain {expected}", column.physical_type());
         return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
@@ -243,6 +294,20 @@ fn find_column(path: &Path, meta: &ParquetMetaData, def: &ColumnDef) -> Result<O
         return Err(Trouble::Fatal(StoreError::BadColumn { path: path.to_owned(), column: def.name, problem }));
     }
     Ok(Some(leaf))
+}
+
+/// The unit of a logical type that is a time but not in nanoseconds.
+fn coarse_unit(logical: &LogicalType) -> Option<&'static str> {
+    let unit = match logical {
+        LogicalType::Timestamp(t) => &t.unit,
+        LogicalType::Time(t) => &t.unit,
+        other => return matches!(other, LogicalType::Date).then_some("days"),
+    };
+    match unit {
+        TimeUnit::MILLIS => Some("milliseconds"),
+        TimeUnit::MICROS => Some("microseconds"),
+        TimeUnit::NANOS => None,
+    }
 }
 
 fn is_unsigned(meta: &ColumnChunkMetaData) -> bool {
@@ -262,6 +327,10 @@ pub(crate) struct ColumnChunk {
     pub nullable: bool,
     pub unsigned: bool,
     pub def: &'static ColumnDef,
+    /// Not written by us: its values may be impossible.
+    pub foreign: bool,
+    /// Row of the file that comes next, from 0.
+    pub row: usize,
 }
 
 /// The bytes of one column chunk under their offsets in the file.

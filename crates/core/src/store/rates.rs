@@ -6,7 +6,8 @@
 //! `merges_per_s`, `mean_us`, `in_flight`, `util_percent`, `service_us`. `cpu`: `from_ns`, `to_ns`, and `user`, `nice`,
 //! `system`, `iowait`, `steal`, `idle` in percent.
 
-use std::fs::{self, File};
+use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,9 +20,11 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
 
-use super::disk::write_atomically;
+use super::disk;
 use super::error::StoreError;
+use super::parquet_read::{Trouble, guarded};
 use crate::model::{Class, ClassRates, CpuShares, DevId, IntervalRates, RateRows};
+use crate::private::{Access, PrivateDir};
 
 const RATES_SCHEMA: &str = "message rates {
     REQUIRED INT64 from_ns; REQUIRED INT64 to_ns; REQUIRED INT32 dev; REQUIRED BYTE_ARRAY class (UTF8);
@@ -33,7 +36,7 @@ const CPU_SCHEMA: &str = "message cpu {
     OPTIONAL DOUBLE iowait; OPTIONAL DOUBLE steal; OPTIONAL DOUBLE idle; }";
 const ALL: &str = "all";
 /// Rows of a table in one row group: what is in memory at once.
-const GROUP: usize = 1 << 16;
+const GROUP: usize = 1 << 14;
 
 /// A column ready to be written.
 pub(super) enum Cells {
@@ -51,8 +54,18 @@ pub(super) fn path_of(recording: &Path, table: &str) -> PathBuf {
 /// Writes the rows of imported tables into a recording; nothing for empty ones.
 ///
 /// # Errors
-/// The file system refuses or is full.
-pub fn write_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares]) -> Result<(), StoreError> {
+/// The file system refuses or is full; there are more rows than readers take.
+pub fn write_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares], access: Access) -> Result<(), StoreError> {
+    for (table, rows) in [("rates", rates.len()), ("cpu", cpu.len())] {
+        if rows > MAX_ROWS {
+            let why = io::Error::other(format!("{rows} rows, {}", too_many_rows()));
+            return Err(StoreError::Io { path: path_of(recording, table), doing: "write", why });
+        }
+    }
+    put_rates(recording, rates, cpu, access)
+}
+
+fn put_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares], access: Access) -> Result<(), StoreError> {
     if !rates.is_empty() {
         let mut rows = rates.iter();
         let groups = std::iter::from_fn(|| {
@@ -60,18 +73,18 @@ pub fn write_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares]) -> Res
             let long: Vec<(&IntervalRates, Option<Class>)> = group.iter().flat_map(spread).collect();
             (!long.is_empty()).then(|| rate_columns(&long))
         });
-        write_table(&path_of(recording, "rates"), RATES_SCHEMA, groups)?;
+        write_table(recording, "rates", access, RATES_SCHEMA, groups)?;
     }
     if !cpu.is_empty() {
-        write_table(&path_of(recording, "cpu"), CPU_SCHEMA, cpu.chunks(GROUP).map(cpu_columns))?;
+        write_table(recording, "cpu", access, CPU_SCHEMA, cpu.chunks(GROUP).map(cpu_columns))?;
     }
     Ok(())
 }
 
 /// The classes of which a row says something; `None` stands for all together and is always there.
 fn spread(r: &IntervalRates) -> impl Iterator<Item = (&IntervalRates, Option<Class>)> {
-    let told = Class::ALL.into_iter().filter(|c| !r.classes[*c as usize].is_empty()).map(Some);
-    told.chain([None]).map(move |c| (r, c))
+    let classes = Class::ALL.into_iter().filter(|c| !r.classes[*c as usize].is_empty()).map(Some);
+    classes.chain([None]).map(move |c| (r, c))
 }
 
 fn rate_columns(long: &[(&IntervalRates, Option<Class>)]) -> Vec<Cells> {
@@ -111,16 +124,20 @@ fn cpu_columns(cpu: &[CpuShares]) -> Vec<Cells> {
 }
 
 pub(super) fn write_table(
-    path: &Path,
+    recording: &Path,
+    table: &str,
+    access: Access,
     schema: &str,
     groups: impl Iterator<Item = Vec<Cells>>,
 ) -> Result<(), StoreError> {
-    if let Some(dir) = path.parent() {
-        fs::create_dir_all(dir).map_err(|e| StoreError::io(dir, "create", e))?;
-    }
+    let path = path_of(recording, table);
     // Encoding to memory fails only if schema and columns disagree, which the tests would have shown.
-    let bytes = encode(schema, groups).map_err(|e| damaged(path, &e))?;
-    write_atomically(path, &bytes).map_err(|e| StoreError::io(path, "write", e))
+    let bytes = encode(schema, groups).map_err(|e| damaged(&path, &e))?;
+    let written = PrivateDir::open(recording, access).and_then(|dir| {
+        dir.make_dir(table)?;
+        dir.write_atomically(path.strip_prefix(recording).unwrap_or(&path), &bytes)
+    });
+    written.map_err(|e| StoreError::io(&path, "write", e))
 }
 
 fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<u8>, ParquetError> {
@@ -190,7 +207,7 @@ pub fn read_rates(recording: &Path) -> Result<Vec<IntervalRates>, StoreError> {
                 r.service_us = double(row, "service_us");
             }
         }
-        Some(())
+        Some(out.len())
     })?;
     out.sort_by_key(|r| r.to_ns);
     Ok(out)
@@ -214,21 +231,48 @@ pub fn read_cpu(recording: &Path) -> Result<Vec<CpuShares>, StoreError> {
             steal: d("steal"),
             idle: d("idle"),
         });
-        Some(())
+        Some(out.len())
     })?;
     Ok(out)
 }
 
-fn for_each_row(path: &Path, mut take: impl FnMut(&Row) -> Option<()>) -> Result<(), StoreError> {
-    let file = match File::open(path) {
+/// Rows of tables that are held as a whole: more than a gigabyte.
+const MAX_ROWS: usize = if cfg!(test) { 1 << 15 } else { 4 << 20 };
+
+fn too_many_rows() -> String {
+    format!("more than {MAX_ROWS} rows; split the log and import its parts apart")
+}
+
+/// Runs `read` on the file of a table that not every recording has; nothing if it is not there. Where the Parquet library
+/// panics the file is damaged.
+pub(super) fn with_file(path: &Path, read: impl FnOnce(File) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    let file = match disk::open_regular(path) {
         Ok(f) => f,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(e) => return Err(StoreError::io(path, "read", e)),
     };
+    guarded(|| read(file).map_err(Trouble::Fatal)).map_err(|trouble| match trouble {
+        Trouble::Fatal(e) => e,
+        Trouble::Damage(what) => StoreError::Damaged { path: path.to_owned(), what },
+        Trouble::Gone => StoreError::Damaged { path: path.to_owned(), what: "it was removed meanwhile".to_owned() },
+    })
+}
+
+/// `take` says how many rows it holds; `None` if the row is not what it must be.
+fn for_each_row(path: &Path, take: impl FnMut(&Row) -> Option<usize>) -> Result<(), StoreError> {
+    with_file(path, |file| each_row_of(path, file, take))
+}
+
+fn each_row_of(path: &Path, file: File, mut take: impl FnMut(&Row) -> Option<usize>) -> Result<(), StoreError> {
     let reader = SerializedFileReader::new(file).map_err(|e| damaged(path, &e))?;
     for row in reader.get_row_iter(None).map_err(|e| damaged(path, &e))? {
         let row = row.map_err(|e| damaged(path, &e))?;
-        if take(&row).is_none() {
+        let held = take(&row);
+        if held > Some(MAX_ROWS) {
+            let what = too_many_rows();
+            return Err(StoreError::Damaged { path: path.to_owned(), what });
+        }
+        if held.is_none() {
             let what = "a required column is missing or of another type; see docs/import.md for the columns".to_owned();
             return Err(StoreError::Damaged { path: path.to_owned(), what });
         }
@@ -279,7 +323,7 @@ mod tests {
         a.util_percent = Some(99.8);
         let b = IntervalRates::new(100, 200, DevId::new(0, 1));
         let cpu = CpuShares { from_ns: 0, to_ns: 100, user: Some(1.5), ..CpuShares::default() };
-        write_rates(dir.path(), &[a, b].iter().collect(), &[cpu]).expect("writes");
+        write_rates(dir.path(), &[a, b].iter().collect(), &[cpu], Access::OWNER).expect("writes");
         assert_eq!(read_rates(dir.path()).expect("reads"), [a, b]);
         assert_eq!(read_cpu(dir.path()).expect("reads"), [cpu]);
     }
@@ -288,19 +332,48 @@ mod tests {
     fn more_rows_than_one_group_holds() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let rows: Vec<_> = (0..GROUP as i64 + 3).map(|i| IntervalRates::new(i, i + 1, DevId(1))).collect();
-        write_rates(dir.path(), &rows.iter().collect(), &[]).expect("writes");
+        write_rates(dir.path(), &rows.iter().collect(), &[], Access::OWNER).expect("writes");
         assert!(read_rates(dir.path()).expect("reads") == rows);
+    }
+
+    #[test]
+    fn more_rows_than_memory_should_hold_are_refused() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let rows: RateRows = (0..MAX_ROWS as i64 + 1)
+            .map(|i| IntervalRates::new(i, i + 1, DevId(1)))
+            .collect::<Vec<_>>()
+            .iter()
+            .collect();
+        let refused = |e: StoreError| {
+            let e = e.to_string();
+            assert!(e.contains("rates/000001.parquet") && e.contains("more than 32768 rows; split"), "{e}");
+        };
+        refused(write_rates(dir.path(), &rows, &[], Access::OWNER).expect_err("one too many"));
+        assert!(!path_of(dir.path(), "rates").exists(), "what no reader takes is not written");
+        put_rates(dir.path(), &rows, &[], Access::OWNER).expect("writes");
+        refused(read_rates(dir.path()).expect_err("one too many"));
+    }
+
+    #[test]
+    fn a_panic_of_the_decoder_is_damage() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("table");
+        with_file(&path, |_| panic!("not asked for what is not there")).expect("nothing");
+        std::fs::write(&path, "x").expect("writes");
+        let e = with_file(&path, |_| panic!("deep inside")).expect_err("damaged").to_string();
+        assert!(e.contains("table: damaged") && !e.contains("deep inside"), "{e}");
     }
 
     #[test]
     fn none_and_damage() {
         let dir = tempfile::tempdir().expect("temporary directory");
         assert!(read_rates(dir.path()).expect("nothing there").is_empty());
-        write_rates(dir.path(), &[IntervalRates::new(0, 1, DevId(1))].iter().collect(), &[]).expect("writes");
+        write_rates(dir.path(), &[IntervalRates::new(0, 1, DevId(1))].iter().collect(), &[], Access::OWNER)
+            .expect("writes");
         let path = path_of(dir.path(), "rates");
-        let mut bytes = fs::read(&path).expect("there");
+        let mut bytes = std::fs::read(&path).expect("there");
         bytes.truncate(bytes.len() / 2);
-        fs::write(&path, bytes).expect("writes");
+        std::fs::write(&path, bytes).expect("writes");
         assert!(matches!(read_rates(dir.path()), Err(StoreError::Damaged { .. })));
     }
 }

@@ -1,8 +1,5 @@
 //! Opening a recording, finished, crashed or still being written, without changing a byte of it.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::ops::{BitOr, Range};
 use std::path::{Path, PathBuf};
 
@@ -12,12 +9,10 @@ use super::error::StoreError;
 use super::merge::TableReader;
 use super::meta_file;
 use super::open_requests;
-use super::parquet_read::{ParquetFile, Trouble};
-use super::row::{Row, io_column};
+use super::opening::{Opening, join_losses};
+use super::row::io_column;
 use super::schema::Table;
-use super::segment;
 use super::stream::Observations;
-use super::wal::{self, NewerWal, WalContents};
 use crate::model::{CounterSample, Io, LossReason, Lost, Mark, Name, RecordingMeta, Request};
 
 /// Which optional fields of [`Io`] a reader decodes; the others come back as unknown. Time of completion, device,
@@ -44,8 +39,8 @@ impl IoColumns {
     pub const COMM: IoColumns = IoColumns(1 << io_column::COMM);
     /// [`Io::cgroup`].
     pub const CGROUP: IoColumns = IoColumns(1 << io_column::CGROUP);
-    /// [`Io::ino`] and [`Io::fs_dev`].
-    pub const FILE: IoColumns = IoColumns(1 << io_column::INO | 1 << io_column::FS_DEV);
+    /// [`Io::ino`], [`Io::generation`] and [`Io::fs_dev`].
+    pub const FILE: IoColumns = IoColumns(1 << io_column::INO | 1 << io_column::GENERATION | 1 << io_column::FS_DEV);
     /// [`Io::origin`].
     pub const ORIGIN: IoColumns = IoColumns(1 << io_column::ORIGIN);
     /// Everything.
@@ -96,17 +91,18 @@ impl Recording {
         let mut logs = opening.read_logs()?;
         let mut blocks: [Vec<Block>; Table::COUNT] = Default::default();
         for table in Table::ALL {
-            blocks[table as usize - 1] = opening.read_table(table, logs.remove(&table).unwrap_or_default())?;
+            let logs = logs.remove(&table).unwrap_or_default();
+            blocks[table as usize - 1] = opening.read_table(table, logs, meta.tables.as_ref())?;
         }
         let mut open_known = 0;
         if meta.end_ns.is_none() {
             let requests = &mut blocks[Table::Requests as usize - 1];
-            let open = open_requests::read(&path.join("wal"), requests)?;
+            let open = open_requests::read(path, requests)?;
             open_known = open.as_ref().map_or(0, |b| b.rows);
             requests.extend(open);
         }
-        let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1])?;
-        let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1])?;
+        let mut marks: Vec<Mark> = opening.read_all(&blocks[Table::Marks as usize - 1], |_| {})?;
+        let mut lost: Vec<Lost> = opening.read_all(&blocks[Table::Lost as usize - 1], join_losses)?;
         let last = blocks.iter().flatten().map(|b| b.max).max().unwrap_or(0);
         // A recording does not end before its last I/O, whatever a foreign description says.
         let last_io = blocks[Table::Io as usize - 1].iter().map(|b| b.max).max().unwrap_or(i64::MIN);
@@ -175,7 +171,7 @@ impl Recording {
         RequestReader(TableReader::new(self.blocks(Table::Requests), range, u64::MAX))
     }
 
-    /// The names told in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
+    /// The names recorded in `range`, in order of [`Name::at_ns`]. A file that had I/O before `range` has its name there.
     pub fn names(&self, range: Range<i64>) -> NameReader {
         NameReader(TableReader::new(self.blocks(Table::Names), range, u64::MAX))
     }
@@ -186,7 +182,7 @@ impl Recording {
     }
 
     /// The losses whose interval touches `range`, by their end: those recorded, and the damaged blocks that
-    /// [`Recording::open`] found. Damage met while reading is told by [`IoReader::damage`].
+    /// [`Recording::open`] found. Damage met while reading is reported by [`IoReader::damage`].
     pub fn lost(&self, range: Range<i64>) -> Vec<Lost> {
         self.lost.iter().filter(|l| l.to_ns >= range.start && l.from_ns < range.end).copied().collect()
     }
@@ -223,7 +219,7 @@ fn never_closed(mark: &Mark, known: usize, end_ns: i64) -> Option<Lost> {
     })
 }
 
-/// Batches of I/Os in order of completion. Damaged blocks are left out, and told by [`IoReader::damage`].
+/// Batches of I/Os in order of completion. Damaged blocks are left out, and reported by [`IoReader::damage`].
 pub struct IoReader(TableReader<Io>);
 
 impl IoReader {
@@ -270,7 +266,7 @@ impl Iterator for CounterReader {
     }
 }
 
-/// Batches of file-level requests in order of their ends. Damaged blocks are left out, and told in words.
+/// Batches of file-level requests in order of their ends. Damaged blocks are left out, and reported in words.
 pub struct RequestReader(TableReader<Request>);
 
 impl RequestReader {
@@ -288,7 +284,7 @@ impl Iterator for RequestReader {
     }
 }
 
-/// Batches of names in order of time. Damaged blocks are left out, and told in words.
+/// Batches of names in order of time. Damaged blocks are left out, and reported in words.
 pub struct NameReader(TableReader<Name>);
 
 impl NameReader {
@@ -308,130 +304,4 @@ impl Iterator for NameReader {
 
 pub(crate) fn lost_block(from_ns: i64, to_ns: i64, ios: Option<i64>, reason: LossReason) -> Lost {
     Lost { from_ns, to_ns, dev: None, class: None, reason, ios, bytes: None, merges: None }
-}
-
-/// A segment's number and its log.
-type Log = (u32, PathBuf, WalContents);
-
-/// What is gathered while a recording is opened.
-struct Opening<'a> {
-    dir: &'a Path,
-    damage: Vec<Lost>,
-    warnings: Vec<String>,
-}
-
-impl Opening<'_> {
-    /// Names in a directory, in order; none if it is not there.
-    fn names(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
-        let entries = match fs::read_dir(dir) {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(|e| StoreError::io(dir, "read", e))?,
-        };
-        let name = |e: io::Result<fs::DirEntry>| e.map(|e| e.file_name().to_string_lossy().into_owned());
-        let names: io::Result<Vec<String>> = entries.map(name).collect();
-        let mut names = names.map_err(|e| StoreError::io(dir, "read", e))?;
-        names.sort();
-        Ok(names)
-    }
-
-    /// All rows of a small table; damage in it is noted.
-    fn read_all<R: Row>(&mut self, blocks: &[Block]) -> Result<Vec<R>, StoreError> {
-        let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u64::MAX);
-        let mut rows = Vec::new();
-        for batch in &mut reader {
-            rows.extend(batch?);
-        }
-        reader.damage().iter().for_each(|l| self.lose(R::TABLE, l.from_ns, l.to_ns, l.ios));
-        self.warnings.extend_from_slice(reader.warnings());
-        Ok(rows)
-    }
-
-    fn read_logs(&mut self) -> Result<BTreeMap<Table, Vec<Log>>, StoreError> {
-        let dir = self.dir.join("wal");
-        let mut logs: BTreeMap<Table, Vec<Log>> = BTreeMap::new();
-        for name in self.names(&dir)? {
-            let Some(named) = wal::parse_name(&name) else { continue };
-            let path = dir.join(&name);
-            let bytes = match fs::read(&path) {
-                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-                other => other.map_err(|e| StoreError::io(&path, "read", e))?,
-            };
-            let contents = wal::scan(&bytes).map_err(|NewerWal(v)| StoreError::newer(&path, v.into()))?;
-            if contents.header != Some(named) && bytes.len() >= wal::FILE_HEADER {
-                self.warnings.push(format!("{}: the header is damaged; its name says enough", path.display()));
-            }
-            logs.entry(named.0).or_default().push((named.1, path, contents));
-        }
-        Ok(logs)
-    }
-
-    /// All blocks of a table: its Parquet files, and the logs of segments that have none.
-    fn read_table(&mut self, table: Table, logs: Vec<Log>) -> Result<Vec<Block>, StoreError> {
-        let dir = self.dir.join(table.name());
-        // Blocks of a file, or None where they cannot be read; in the order of their names.
-        let mut found: Vec<Option<Vec<Block>>> = Vec::new();
-        let mut whole = Vec::new();
-        for name in self.names(&dir)?.iter().filter(|n| n.ends_with(".parquet")) {
-            let path = dir.join(name);
-            let number = segment::parse_name(name);
-            match ParquetFile::open(&path, table).and_then(Block::of_file) {
-                Ok(blocks) => {
-                    found.push(Some(blocks));
-                    whole.extend(number);
-                }
-                Err(Trouble::Gone) => {}
-                Err(Trouble::Fatal(e)) => return Err(e),
-                Err(Trouble::Damage(what)) => {
-                    self.warnings.push(format!("{}: damaged: {what}; its rows are missing", path.display()));
-                    if !logs.iter().any(|(n, ..)| Some(*n) == number) {
-                        found.push(None);
-                    }
-                }
-            }
-        }
-        for (_, path, contents) in logs.into_iter().filter(|(n, ..)| !whole.contains(n)) {
-            found.push(Some(self.log_blocks(table, path, contents)));
-        }
-        self.note_holes(table, &found);
-        Ok(found.into_iter().flatten().flatten().collect())
-    }
-
-    fn log_blocks(&mut self, table: Table, path: PathBuf, log: WalContents) -> Vec<Block> {
-        let frames = log.frames;
-        for d in &log.damage {
-            let rows = d.known.map_or("an unknown number of".to_owned(), |(rows, ..)| rows.to_string());
-            let place = format!("{}: {} bytes at offset {} are damaged", path.display(), d.bytes, d.offset);
-            self.warnings.push(format!("{place}; {rows} rows of {} are missing", table.name()));
-            let from = d.after_frames.checked_sub(1).map_or(0, |i| frames[i].max);
-            let to = frames.get(d.after_frames).map_or(i64::MAX, |f| f.min);
-            let (from, to, rows) =
-                d.known.map_or((from, to.max(from), None), |(rows, min, max)| (min, max, Some(rows)));
-            self.lose(table, from, to, rows.map(i64::from));
-        }
-        if let Some((offset, bytes)) = log.torn {
-            let place = format!("{}: the last write, at offset {offset}, stops after {bytes} bytes", path.display());
-            self.warnings.push(format!("{place}: the recorder was killed, or is writing now"));
-        }
-        Block::of_log(frames, path).into_iter().collect()
-    }
-
-    /// A file that cannot be read held something between its neighbours.
-    fn note_holes(&mut self, table: Table, found: &[Option<Vec<Block>>]) {
-        for (i, _) in found.iter().enumerate().filter(|(_, f)| f.is_none()) {
-            let before = found[..i].iter().flatten().flatten().map(|b| b.max).max();
-            let after = found[i..].iter().flatten().flatten().map(|b| b.min).min();
-            let from = before.unwrap_or(0);
-            self.lose(table, from, after.unwrap_or(i64::MAX).max(from), None);
-        }
-    }
-
-    /// Damage in other tables than `io` costs no I/O, but what was lost may itself have been a loss.
-    fn lose(&mut self, table: Table, from: i64, to: i64, rows: Option<i64>) {
-        match table {
-            Table::Io => self.damage.push(lost_block(from, to, rows, LossReason::Corrupt)),
-            Table::Lost => self.damage.push(lost_block(from, to, None, LossReason::Corrupt)),
-            // How many requests a block held says nothing of block I/Os.
-            Table::Counters | Table::Marks | Table::Requests | Table::Names => {}
-        }
-    }
 }

@@ -6,7 +6,7 @@ use super::column::Column;
 use super::frame_encoder::FrameEncoder;
 use super::row::Row;
 use super::schema::Table;
-use crate::model::{Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind};
+use crate::model::{CallHistogram, Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind};
 
 /// Positions of the columns whose rows repeat a pattern.
 const FIRST: usize = 16;
@@ -66,6 +66,9 @@ impl Row for Request {
         e.options(rows.iter().map(|r| r.ino));
         e.options(rows.iter().map(|r| wide(r.fs_dev)));
         e.texts(rows.iter().map(|r| r.path.as_deref()), |p, out| out.extend_from_slice(p.as_bytes()));
+        let spell = |h: &&CallHistogram, out: &mut Vec<u8>| out.extend_from_slice(h.to_string().as_bytes());
+        e.texts(rows.iter().map(|r| r.read_histogram.as_ref()), spell);
+        e.texts(rows.iter().map(|r| r.write_histogram.as_ref()), spell);
     }
 
     fn assemble(c: &[Column], i: usize) -> Request {
@@ -99,6 +102,8 @@ impl Row for Request {
             ino: c[REST + 5].int(i),
             fs_dev: narrow(REST + 6),
             path: c[REST + 7].text(i).map(path),
+            read_histogram: c[REST + 8].text(i).and_then(CallHistogram::parse),
+            write_histogram: c[REST + 9].text(i).and_then(CallHistogram::parse),
         }
     }
 }

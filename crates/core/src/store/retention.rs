@@ -1,16 +1,15 @@
 //! The size limit: what a recording takes of the disk, and which segments make room for new ones.
 
-use std::collections::VecDeque;
-use std::fs;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::path::Path;
 
 use super::disk::{BLOCK, allocated};
 use super::error::StoreError;
 use super::options::WriterOptions;
 use super::schema::Table;
 use super::segment::Closed;
-use crate::model::Lost;
+use crate::model::{Lost, TableManifest};
+use crate::private::PrivateDir;
 
 /// Sizes of frames and logs, which shrink with the size limit.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +46,7 @@ impl Limits {
 
 /// The finished segments of all tables, oldest first, and their sizes.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct Retention {
     keep: Option<u64>,
     closed: [VecDeque<Closed>; Table::COUNT],
     closed_bytes: u64,
@@ -59,9 +58,9 @@ pub(crate) struct Shelf {
     pub ios_removed: u64,
 }
 
-impl Shelf {
-    pub fn new(keep: Option<u64>, meta_bytes: u64, reserve: u64) -> Shelf {
-        Shelf { keep, closed: Default::default(), closed_bytes: 0, meta_bytes, reserve, ios_removed: 0 }
+impl Retention {
+    pub fn new(keep: Option<u64>, meta_bytes: u64, reserve: u64) -> Retention {
+        Retention { keep, closed: Default::default(), closed_bytes: 0, meta_bytes, reserve, ios_removed: 0 }
     }
 
     /// What the recording takes of the disk while `active` bytes of logs are there: files, directories, the two
@@ -86,10 +85,21 @@ impl Shelf {
         self.closed[table as usize - 1].push_back(segment);
     }
 
+    /// What is there of each table.
+    pub fn manifest(&self) -> BTreeMap<String, TableManifest> {
+        let of = |table: Table| {
+            let closed = &self.closed[table as usize - 1];
+            let (first, last) = (closed.front()?.number, closed.back()?.number);
+            let rows = closed.iter().map(|c| c.rows as u64).sum();
+            Some((table.name().to_owned(), TableManifest { segments: closed.len() as u32, first, last, rows }))
+        };
+        Table::ALL.into_iter().filter_map(of).collect()
+    }
+
     /// Removes what is oldest until `extra` more bytes fit; gives what that cost.
     pub fn make_room(
         &mut self,
-        dir: &Path,
+        recording: &PrivateDir,
         active: u64,
         extra: u64,
         active_io_from: i64,
@@ -103,46 +113,53 @@ impl Shelf {
                 let from = io.front().map_or(active_io_from, |s| s.min);
                 self.ios_removed += oldest.totals.ios as u64;
                 lost.push(oldest.totals.removed(oldest.min, oldest.max));
-                self.remove(oldest)?;
-                self.remove_older_than(from, &mut lost)?;
-            } else if !self.remove_any(&mut lost)? {
+                self.remove(recording, oldest)?;
+                self.remove_older_than(recording, from, &mut lost)?;
+            } else if !self.remove_any(recording, &mut lost)? {
                 // Nothing left to remove: as good as a full disk.
-                return Err(StoreError::NoSpace { path: dir.to_owned() });
+                return Err(StoreError::NoSpace { path: recording.path().to_owned() });
             }
         }
         Ok(lost)
     }
 
     /// Removes the segments of the other tables that end before `from_ns`.
-    fn remove_older_than(&mut self, from_ns: i64, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
+    fn remove_older_than(
+        &mut self,
+        recording: &PrivateDir,
+        from_ns: i64,
+        lost: &mut Vec<Lost>,
+    ) -> Result<(), StoreError> {
         for table in Table::OTHERS {
             while self.closed[table as usize - 1].front().is_some_and(|s| s.max < from_ns) {
-                self.remove_front(table, lost)?;
+                self.remove_front(recording, table, lost)?;
             }
         }
         Ok(())
     }
 
     /// Removes the oldest segment of the other tables; `false` if there is none.
-    fn remove_any(&mut self, lost: &mut Vec<Lost>) -> Result<bool, StoreError> {
+    fn remove_any(&mut self, recording: &PrivateDir, lost: &mut Vec<Lost>) -> Result<bool, StoreError> {
         let oldest =
             Table::OTHERS.into_iter().filter_map(|t| Some((self.closed[t as usize - 1].front()?.max, t))).min();
-        oldest.map_or(Ok(false), |(_, table)| self.remove_front(table, lost).map(|()| true))
+        oldest.map_or(Ok(false), |(_, table)| self.remove_front(recording, table, lost).map(|()| true))
     }
 
-    fn remove_front(&mut self, table: Table, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
+    fn remove_front(&mut self, recording: &PrivateDir, table: Table, lost: &mut Vec<Lost>) -> Result<(), StoreError> {
         let Some(segment) = self.closed[table as usize - 1].pop_front() else { return Ok(()) };
         if segment.totals.ios > 0 {
             // Removals that were written down in a segment that goes itself: carried over as one.
             lost.push(segment.totals.removed(segment.min, segment.max));
         }
-        self.remove(segment)
+        self.remove(recording, segment)
     }
 
-    fn remove(&mut self, segment: Closed) -> Result<(), StoreError> {
+    fn remove(&mut self, recording: &PrivateDir, segment: Closed) -> Result<(), StoreError> {
         self.closed_bytes -= allocated(segment.bytes);
-        match fs::remove_file(&segment.path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::io(&segment.path, "remove", e)),
+        match recording.remove_file(&segment.name) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::io(&recording.path().join(&segment.name), "remove", e))
+            }
             _ => Ok(()),
         }
     }

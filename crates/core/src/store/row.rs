@@ -4,8 +4,8 @@ use super::column::{Column, Texts};
 use super::frame_encoder::FrameEncoder;
 use super::schema::Table;
 use crate::model::{
-    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Io, LossReason, Lost, Mark, Name,
-    Named, Op, Origin,
+    Class, ClassCounters, Comm, CounterSample, DevId, DiskCounters, FlushCounters, Inode, Io, LossReason, Lost, Mark,
+    Name, Named, Op, Origin,
 };
 
 /// A row of one of the recording's tables.
@@ -41,6 +41,7 @@ pub(crate) mod io_column {
     pub const INO: usize = 13;
     pub const FS_DEV: usize = 14;
     pub const ORIGIN: usize = 15;
+    pub const GENERATION: usize = 16;
 }
 
 impl Row for Io {
@@ -68,6 +69,7 @@ impl Row for Io {
         e.options(rows.iter().map(|r| r.ino));
         e.options(rows.iter().map(|r| wide(r.fs_dev)));
         e.ints(rows.iter().map(|r| i64::from(r.origin.code())));
+        e.options(rows.iter().map(|r| r.generation.map(i64::from)));
     }
 
     fn assemble(c: &[Column], i: usize) -> Io {
@@ -126,6 +128,7 @@ impl<'a> IoValues<'a> {
         self.set(io_column::INO, first, rows, |io, v| io.ino = Some(v));
         self.set(io_column::FS_DEV, first, rows, |io, v| io.fs_dev = Some(v as i32));
         self.set(io_column::ORIGIN, first, rows, |io, v| io.origin = Origin::from_code(v as i32));
+        self.set(io_column::GENERATION, first, rows, |io, v| io.generation = u32::try_from(v).ok());
     }
 
     /// Hands each row its value of one column, where it has one.
@@ -256,21 +259,23 @@ impl Row for Name {
 
     fn encode(rows: &[Name], e: &mut FrameEncoder) {
         let number = |of: Named| match of {
-            Named::File { fs_dev, ino } => (Some(i64::from(fs_dev)), ino),
-            Named::Cgroup(id) => (None, id),
-            Named::Unknown => (None, 0),
+            Named::File(f) => (Some(i64::from(f.fs_dev)), f.ino, f.generation.map(i64::from)),
+            Named::Cgroup(id) => (None, id, None),
+            Named::Unknown => (None, 0, None),
         };
         e.ints(rows.iter().map(|r| r.at_ns));
         e.texts(rows.iter().map(|r| r.of.kind().or(Some(""))), |t, out| out.extend_from_slice(t.as_bytes()));
         e.options(rows.iter().map(|r| number(r.of).0));
         e.ints(rows.iter().map(|r| number(r.of).1));
         e.texts(rows.iter().map(|r| Some(r.text.as_str())), |t, out| out.extend_from_slice(t.as_bytes()));
+        e.options(rows.iter().map(|r| number(r.of).2));
     }
 
     fn assemble(c: &[Column], i: usize) -> Name {
         let id = c[3].int(i).unwrap_or(0);
+        let generation = c[5].int(i).and_then(|g| u32::try_from(g).ok());
         let of = match (c[1].text(i), c[2].int(i)) {
-            (Some(b"file"), Some(fs_dev)) => Named::File { fs_dev: fs_dev as i32, ino: id },
+            (Some(b"file"), Some(fs_dev)) => Named::File(Inode { fs_dev: fs_dev as i32, ino: id, generation }),
             (Some(b"cgroup"), _) => Named::Cgroup(id),
             _ => Named::Unknown,
         };

@@ -47,26 +47,35 @@ pub(crate) struct ColumnDef {
     /// Must be in every file and never null.
     pub required: bool,
     pub layout: Layout,
+    /// Smaller values are nonsense in a file that another program wrote.
+    pub min: i64,
+}
+
+impl ColumnDef {
+    /// Never negative: a length, or a time since the start of the recording.
+    const fn not_negative(self) -> ColumnDef {
+        ColumnDef { min: 0, ..self }
+    }
 }
 
 const fn required(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
-    ColumnDef { name, kind, required: true, layout }
+    ColumnDef { name, kind, required: true, layout, min: i64::MIN }
 }
 
 const fn optional(name: &'static str, kind: Kind, layout: Layout) -> ColumnDef {
-    ColumnDef { name, kind, required: false, layout }
+    ColumnDef { name, kind, required: false, layout, min: i64::MIN }
 }
 
 use Kind::{I32, I64, Text};
 use Layout::{Few, Many, Time};
 
 const IO: &[ColumnDef] = &[
-    required("done_ns", I64, Time),
+    required("done_ns", I64, Time).not_negative(),
     required("dev", I32, Few),
     required("op", I32, Few),
-    required("bytes", I64, Few),
-    optional("queue_ns", I64, Many),
-    required("device_ns", I64, Many),
+    required("bytes", I64, Few).not_negative(),
+    optional("queue_ns", I64, Many).not_negative(),
+    required("device_ns", I64, Many).not_negative(),
     optional("sector", I64, Many),
     optional("flags", I32, Few),
     optional("error", I32, Few),
@@ -77,6 +86,7 @@ const IO: &[ColumnDef] = &[
     optional("ino", I64, Few),
     optional("fs_dev", I32, Few),
     optional("origin", I32, Few),
+    optional("generation", I64, Few),
 ];
 
 const COUNTERS: &[ColumnDef] = &[
@@ -159,6 +169,8 @@ const REQUESTS: &[ColumnDef] = &[
     optional("ino", I64, Many),
     optional("fs_dev", I32, Few),
     optional("path", Text, Few),
+    optional("read_histogram", Text, Many),
+    optional("write_histogram", Text, Many),
 ];
 
 const NAMES: &[ColumnDef] = &[
@@ -167,6 +179,7 @@ const NAMES: &[ColumnDef] = &[
     optional("fs_dev", I32, Few),
     required("id", I64, Many),
     required("text", Text, Few),
+    optional("generation", I64, Many),
 ];
 
 impl Table {

@@ -1,11 +1,11 @@
 //! Segments: a stretch of one table, first as frames in the log and in memory, then as one Parquet file.
 
 use std::io;
-use std::path::{Path, PathBuf};
 
 use super::schema::Table;
-use super::wal::{FRAME_HEADER, WalFile};
+use super::wal::{FRAME_HEADER, WalFile, number_frame};
 use crate::model::{Io, LossReason, Lost};
+use crate::private::PrivateDir;
 
 /// Name of the file of one finished segment inside the directory of its table.
 pub(crate) fn file_name(segment: u32) -> String {
@@ -17,7 +17,7 @@ pub(crate) fn parse_name(name: &str) -> Option<u32> {
     name.strip_suffix(".parquet")?.parse().ok()
 }
 
-/// What a segment held, to be told when retention removes it.
+/// What a segment held, to be reported when retention removes it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Totals {
     pub ios: i64,
@@ -119,16 +119,17 @@ impl Segment {
     /// Appends a frame, whose header stands in front of its payload in `bytes`, to the log and to memory.
     pub fn append(
         &mut self,
-        wal_dir: &Path,
-        bytes: &[u8],
+        recording: &PrivateDir,
+        bytes: &mut [u8],
         rows: usize,
         times: (i64, i64),
         now_ns: i64,
     ) -> io::Result<()> {
         let wal = match &mut self.wal {
             Some(wal) => wal,
-            None => self.wal.insert(WalFile::create(wal_dir, self.table, self.number)?),
+            None => self.wal.insert(WalFile::create(recording, self.table, self.number)?),
         };
+        number_frame(bytes, self.frames.len() as u32);
         wal.append(bytes)?;
         if self.rows == 0 {
             self.opened_ns = now_ns;
@@ -145,7 +146,10 @@ impl Segment {
 /// A finished segment on disk.
 #[derive(Debug)]
 pub(crate) struct Closed {
-    pub path: PathBuf,
+    /// Relative to the recording.
+    pub name: String,
+    pub number: u32,
+    pub rows: usize,
     pub bytes: u64,
     pub min: i64,
     pub max: i64,

@@ -1,6 +1,5 @@
 //! The ways of single bios in an import: `stages/000001.parquet`, written once when the import is complete.
 
-use std::fs::File;
 use std::path::Path;
 
 use parquet::column::reader::get_typed_column_reader;
@@ -9,8 +8,9 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use super::error::StoreError;
-use super::rates::{Cells, damaged, path_of, write_table};
+use super::rates::{Cells, damaged, path_of, with_file, write_table};
 use crate::model::{BioStages, DevId};
+use crate::private::Access;
 
 const SCHEMA: &str = "message stages {
     REQUIRED INT64 done_ns; REQUIRED INT32 dev; OPTIONAL INT64 q2g_ns; OPTIONAL INT64 g2i_ns; OPTIONAL INT64 q2m_ns;
@@ -22,11 +22,11 @@ const GROUP: usize = 1 << 16;
 ///
 /// # Errors
 /// The file system refuses or is full.
-pub fn write_stages(recording: &Path, bios: &[BioStages]) -> Result<(), StoreError> {
+pub fn write_stages(recording: &Path, bios: &[BioStages], access: Access) -> Result<(), StoreError> {
     if bios.is_empty() {
         return Ok(());
     }
-    write_table(&path_of(recording, "stages"), SCHEMA, bios.chunks(GROUP).map(columns))
+    write_table(recording, "stages", access, SCHEMA, bios.chunks(GROUP).map(columns))
 }
 
 fn columns(bios: &[BioStages]) -> Vec<Cells> {
@@ -50,17 +50,14 @@ fn columns(bios: &[BioStages]) -> Vec<Cells> {
 /// The file is damaged, or columns are missing.
 pub fn read_stages(recording: &Path, mut take: impl FnMut(&BioStages)) -> Result<(), StoreError> {
     let path = path_of(recording, "stages");
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(StoreError::io(&path, "read", e)),
-    };
-    let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
-    for i in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(i).and_then(|group| rows(&*group));
-        group.map_err(|e| damaged(&path, &e))?.iter().for_each(&mut take);
-    }
-    Ok(())
+    with_file(&path, |file| {
+        let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
+        for i in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(i).and_then(|group| rows(&*group));
+            group.map_err(|e| damaged(&path, &e))?.iter().for_each(&mut take);
+        }
+        Ok(())
+    })
 }
 
 fn rows(group: &dyn RowGroupReader) -> Result<Vec<BioStages>, ParquetError> {
@@ -141,7 +138,7 @@ mod tests {
     fn rows_come_back_with_their_gaps_over_several_groups() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let rows: Vec<BioStages> = (0..GROUP as i64 + 3).map(bio).collect();
-        write_stages(dir.path(), &rows).expect("writes");
+        write_stages(dir.path(), &rows, Access::OWNER).expect("writes");
         assert!(read(dir.path()).expect("reads") == rows);
     }
 
@@ -149,7 +146,7 @@ mod tests {
     fn none_and_damage() {
         let dir = tempfile::tempdir().expect("temporary directory");
         assert!(read(dir.path()).expect("nothing there").is_empty());
-        write_stages(dir.path(), &[bio(1)]).expect("writes");
+        write_stages(dir.path(), &[bio(1)], Access::OWNER).expect("writes");
         let path = path_of(dir.path(), "stages");
         let mut bytes = std::fs::read(&path).expect("there");
         bytes.truncate(bytes.len() / 2);

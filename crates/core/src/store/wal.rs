@@ -2,29 +2,34 @@
 //!
 //! ```text
 //! file   = "IOLENSWL" version:u16 table:u16 segment:u32 crc32(of these 16 bytes):u32  frame*
-//! frame  = "iofr" payload_bytes:u32 rows:u32 crc32(payload):u32 min_time:i64 max_time:i64
-//!          crc32(of these 32 bytes):u32  payload
+//! frame  = "iofr" payload_bytes:u32 rows:u32 crc32(payload):u32 min_time:i64 max_time:i64 number:u32
+//!          crc32(of these 36 bytes):u32  payload
 //! ```
-//! Little endian throughout. `wal/io-000007.wal` holds the rows of `io/000007.parquet`: once that file is there the
+//! Little endian throughout. Frames are numbered from 0 in each log, so that one that is gone is noticed; version 1 had no
+//! numbers. `wal/io-000007.wal` holds the rows of `io/000007.parquet`: once that file is there the
 //! log is void, so a crash between the rename and the removal duplicates nothing.
 //!
 //! [frames]: super::frame
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 use super::frame::MAX_FRAME_ROWS;
 use super::frame_encoder::FrameEncoder;
 use super::row::Row;
 use super::schema::Table;
+use crate::private::PrivateDir;
 
 const FILE_MAGIC: &[u8; 8] = b"IOLENSWL";
 const FRAME_MAGIC: &[u8; 4] = b"iofr";
 pub(crate) const FILE_HEADER: usize = 20;
-pub(crate) const FRAME_HEADER: usize = 36;
+pub(crate) const FRAME_HEADER: usize = 40;
+/// The same in version 1.
+const OLD_FRAME_HEADER: usize = 36;
 /// Version of the log's layout, apart from the recording's: a log outlives a crash, not an upgrade of the format.
-pub(crate) const WAL_VERSION: u16 = 1;
+pub(crate) const WAL_VERSION: u16 = 2;
+/// Longer log files are not read: a segment becomes Parquet long before.
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 /// A longer payload is damage: the writer's frames stay far below.
 const MAX_PAYLOAD: usize = 64 << 20;
 /// Rows of a log: twice what a segment may hold. More is no log of ours, and would take memory without bound.
@@ -61,9 +66,15 @@ pub(crate) fn finish_frame(table: Table, encoder: &mut FrameEncoder, out: &mut V
     header[12..16].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
     header[16..24].copy_from_slice(&min.to_le_bytes());
     header[24..32].copy_from_slice(&max.to_le_bytes());
-    let crc = crc32fast::hash(&header[..32]);
-    header[32..36].copy_from_slice(&crc.to_le_bytes());
+    number_frame(out, 0);
     (min, max)
+}
+
+/// Gives a frame its number in its log.
+pub(crate) fn number_frame(frame: &mut [u8], number: u32) {
+    frame[32..36].copy_from_slice(&number.to_le_bytes());
+    let crc = crc32fast::hash(&frame[..36]);
+    frame[36..40].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Name of the log of one segment.
@@ -81,7 +92,8 @@ pub(crate) fn parse_name(name: &str) -> Option<(Table, u32)> {
 #[derive(Debug)]
 pub(crate) struct WalFile {
     file: File,
-    pub path: PathBuf,
+    /// Relative to the recording.
+    pub name: String,
     /// Bytes of complete frames, header included.
     pub len: u64,
     /// Whether something was appended since the last sync.
@@ -89,12 +101,12 @@ pub(crate) struct WalFile {
 }
 
 impl WalFile {
-    /// Creates the log of `segment` of `table` in `dir`. Nothing stays behind if that fails.
-    pub fn create(dir: &Path, table: Table, segment: u32) -> io::Result<WalFile> {
-        let path = dir.join(file_name(table, segment));
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        let mut wal = WalFile { file, path, len: 0, dirty: false };
-        wal.append(&file_header(table, segment)).inspect_err(|_| drop(std::fs::remove_file(&wal.path)))?;
+    /// Creates the log of `segment` of `table`. Nothing stays behind if that fails.
+    pub fn create(recording: &PrivateDir, table: Table, segment: u32) -> io::Result<WalFile> {
+        let name = format!("wal/{}", file_name(table, segment));
+        let file = recording.create_file(&name)?;
+        let mut wal = WalFile { file, name, len: 0, dirty: false };
+        wal.append(&file_header(table, segment)).inspect_err(|_| drop(recording.remove_file(&wal.name)))?;
         Ok(wal)
     }
 
@@ -130,7 +142,7 @@ pub(crate) fn file_header(table: Table, segment: u32) -> [u8; FILE_HEADER] {
     header
 }
 
-/// A stretch of a log that cannot be read.
+/// A stretch of a log that cannot be read; of no bytes: frames that are gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WalDamage {
     pub offset: usize,
@@ -150,6 +162,8 @@ pub(crate) struct WalContents {
     /// Rows of all frames.
     pub rows: usize,
     pub damage: Vec<WalDamage>,
+    /// Number that the next frame must have; `None` after damage of unknown extent.
+    next: Option<u32>,
     /// An unfinished write at the end: where it starts, and how many bytes there are.
     pub torn: Option<(usize, usize)>,
 }
@@ -160,7 +174,7 @@ pub(crate) struct NewerWal(pub u16);
 
 /// Reads a log whatever state it is in: a damaged frame costs that frame, an unfinished one at the end nothing.
 pub(crate) fn scan(bytes: &[u8]) -> Result<WalContents, NewerWal> {
-    let mut out = WalContents::default();
+    let mut out = WalContents { next: Some(0), ..WalContents::default() };
     if bytes.len() < FILE_HEADER {
         out.torn = Some((0, bytes.len()));
         return Ok(out);
@@ -181,6 +195,7 @@ pub(crate) fn scan(bytes: &[u8]) -> Result<WalContents, NewerWal> {
             None => {
                 let skip = next_header(rest);
                 out.damage.push(WalDamage { offset: at, bytes: skip, known: None, after_frames: out.frames.len() });
+                out.next = None;
                 skip
             }
         };
@@ -202,8 +217,12 @@ fn parse_file_header(bytes: &[u8]) -> Result<Option<(Table, u32)>, NewerWal> {
 
 /// Takes the frame at the start of `rest`; its length, or `None` if it is torn.
 fn take_frame(out: &mut WalContents, at: usize, rest: &[u8], h: FrameHeader) -> Option<usize> {
-    let end = FRAME_HEADER + h.payload;
-    let Some(payload) = rest.get(FRAME_HEADER..end) else {
+    let end = h.size + h.payload;
+    if h.number.is_some() && out.next.is_some() && h.number != out.next {
+        out.damage.push(WalDamage { offset: at, bytes: 0, known: None, after_frames: out.frames.len() });
+    }
+    out.next = h.number.map(|n| n.wrapping_add(1));
+    let Some(payload) = rest.get(h.size..end) else {
         out.torn = Some((at, rest.len()));
         return None;
     };
@@ -225,6 +244,10 @@ fn next_header(rest: &[u8]) -> usize {
 }
 
 struct FrameHeader {
+    /// Bytes of the header itself.
+    size: usize,
+    /// `None` in version 1.
+    number: Option<u32>,
     payload: usize,
     rows: u32,
     crc: u32,
@@ -235,10 +258,20 @@ struct FrameHeader {
 impl FrameHeader {
     /// `bytes` holds at least a header's length.
     fn parse(bytes: &[u8]) -> Option<FrameHeader> {
-        if bytes[..4] != *FRAME_MAGIC || crc32fast::hash(&bytes[..32]) != u32_at(bytes, 32) {
+        if bytes[..4] != *FRAME_MAGIC {
             return None;
         }
+        // Its checksum says which version it is: the header of the file may be damaged.
+        let (size, number) = if crc32fast::hash(&bytes[..36]) == u32_at(bytes, 36) {
+            (FRAME_HEADER, Some(u32_at(bytes, 32)))
+        } else if crc32fast::hash(&bytes[..32]) == u32_at(bytes, 32) {
+            (OLD_FRAME_HEADER, None)
+        } else {
+            return None;
+        };
         let header = FrameHeader {
+            size,
+            number,
             payload: u32_at(bytes, 4) as usize,
             rows: u32_at(bytes, 8),
             crc: u32_at(bytes, 12),
@@ -275,6 +308,7 @@ mod tests {
         for i in 0..n {
             let mark = Mark { at_ns: i * 10, kind: "phase".into(), text: format!("number {i}") };
             encode_frame(&[mark], &mut FrameEncoder::default(), &mut frame);
+            number_frame(&mut frame, i as u32);
             bytes.extend_from_slice(&frame);
             ends.push(bytes.len());
         }
@@ -285,7 +319,7 @@ mod tests {
     fn a_log_torn_at_any_byte_keeps_every_frame_before_it() {
         let (bytes, ends) = log(5);
         for cut in 0..=bytes.len() {
-            let read = scan(&bytes[..cut]).expect("version 1");
+            let read = scan(&bytes[..cut]).expect("our version");
             assert_eq!(read.frames.len(), ends.iter().filter(|e| **e <= cut).count(), "cut at {cut}");
             assert!(read.damage.is_empty(), "a torn end is no damage (cut at {cut})");
             let whole = cut == FILE_HEADER || ends.contains(&cut);
@@ -296,11 +330,11 @@ mod tests {
     #[test]
     fn a_flipped_bit_anywhere_costs_at_most_one_frame_and_is_noticed() {
         let (bytes, _) = log(4);
-        let clean = scan(&bytes).expect("version 1");
+        let clean = scan(&bytes).expect("our version");
         for bit in 0..bytes.len() * 8 {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            let read = scan(&bad).expect("version 1");
+            let read = scan(&bad).expect("our version");
             let lost = clean.frames.len() - read.frames.len();
             assert!(read.frames.iter().all(|f| clean.frames.contains(f)), "bit {bit}: a wrong frame");
             if bit / 8 < FILE_HEADER {
@@ -308,6 +342,21 @@ mod tests {
             } else {
                 assert!(lost == 1 && (read.damage.len() == 1 || read.torn.is_some()), "bit {bit}: {lost} frames lost");
             }
+        }
+    }
+
+    #[test]
+    fn frames_that_are_gone_or_twice_are_noticed() {
+        let (bytes, ends) = log(4);
+        let frame = |i: usize| &bytes[if i == 0 { FILE_HEADER } else { ends[i - 1] }..ends[i]];
+        let of = |frames: &[usize]| {
+            let frames: Vec<u8> = frames.iter().flat_map(|i| frame(*i)).copied().collect();
+            scan(&[&bytes[..FILE_HEADER], &frames].concat()).expect("our version").damage
+        };
+        assert_eq!(of(&[0, 1, 2, 3]), []);
+        for (frames, after) in [(vec![1, 2, 3], 0), (vec![0, 2, 3], 1), (vec![0, 1, 1, 2, 3], 2)] {
+            let damage = of(&frames);
+            assert_eq!((damage[0].bytes, damage[0].after_frames), (0, after), "{frames:?}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! Writing a recording: rows become frames in the log, full segments become Parquet files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use super::disk;
 use super::error::StoreError;
@@ -12,7 +13,7 @@ use super::open_requests;
 use super::options::{RecordingSummary, WriterOptions, WriterStatus};
 use super::parquet_write::FileEncoder;
 use super::repeats::Repeats;
-use super::retention::{Limits, Shelf};
+use super::retention::{Limits, Retention};
 use super::row::Row;
 use super::schema::Table;
 use super::segment::{self, Closed, Segment, Totals};
@@ -21,12 +22,12 @@ use super::wal::{self, FRAME_HEADER, WalFile};
 use crate::model::{
     CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecorderCost, RecordingMeta, Request,
 };
+use crate::private::PrivateDir;
 
 /// Writes one recording. Everything happens in the caller's thread: see [`RecordingWriter::tick`].
 #[derive(Debug)]
 pub struct RecordingWriter {
-    dir: PathBuf,
-    wal_dir: PathBuf,
+    dir: PrivateDir,
     meta: RecordingMeta,
     options: WriterOptions,
     limits: Limits,
@@ -41,7 +42,9 @@ pub struct RecordingWriter {
     names: Vec<Name>,
     repeats: Repeats,
     segments: [Segment; Table::COUNT],
-    shelf: Shelf,
+    /// Which tables have their directory.
+    tables: [bool; Table::COUNT],
+    retention: Retention,
     /// Bytes of the last look at open requests.
     open_bytes: u64,
     encoder: FrameEncoder,
@@ -62,6 +65,9 @@ pub struct RecordingWriter {
 const RETRY_NS: i64 = 1_000_000_000;
 /// Kept free inside the recording, so that the end can be written on a full disk.
 const RESERVE: usize = 64 << 10;
+const RESERVE_NAME: &str = "wal/reserve";
+/// The directory of the logs.
+const WAL: &str = "wal";
 /// Marks kept for later while the disk is full.
 const MARKS_WAITING: usize = 1024;
 /// Names kept for later in the same way.
@@ -73,21 +79,20 @@ impl RecordingWriter {
         if let Some(keep) = options.keep_bytes.filter(|k| *k < WriterOptions::MIN_KEEP) {
             return Err(StoreError::KeepTooSmall { keep, least: WriterOptions::MIN_KEEP });
         }
-        fs::create_dir(dir).map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => StoreError::Exists { path: dir.to_owned() },
+        let created = PrivateDir::create(dir, options.access).map_err(|e| match e.kind() {
+            ErrorKind::AlreadyExists => StoreError::Exists { path: dir.to_owned() },
             _ => StoreError::io(dir, "create", e),
         })?;
-        let created = Self::lay_out(dir, &meta);
-        let meta_bytes = created.inspect_err(|_| drop(fs::remove_dir_all(dir)))?;
+        let laid_out = Self::lay_out(&created, &meta);
+        let meta_bytes = laid_out.inspect_err(|_| drop(fs::remove_dir_all(dir)))?;
         let limits = Limits::new(&options);
-        let shelf = Shelf::new(options.keep_bytes, meta_bytes, RESERVE as u64);
-        if let Err(e) = shelf.fits(limits.largest_file) {
+        let retention = Retention::new(options.keep_bytes, meta_bytes, RESERVE as u64);
+        if let Err(e) = retention.fits(limits.largest_file) {
             let _ = fs::remove_dir_all(dir);
             return Err(e);
         }
         Ok(RecordingWriter {
-            dir: dir.to_owned(),
-            wal_dir: dir.join("wal"),
+            dir: created,
             meta,
             options,
             limits,
@@ -100,7 +105,8 @@ impl RecordingWriter {
             names: Vec::new(),
             repeats: Repeats::default(),
             segments: Table::ALL.map(|t| Segment::new(t, 1)),
-            shelf,
+            tables: [false; Table::COUNT],
+            retention,
             open_bytes: 0,
             encoder: FrameEncoder::default(),
             buffer: Vec::new(),
@@ -115,16 +121,11 @@ impl RecordingWriter {
         })
     }
 
-    fn lay_out(dir: &Path, meta: &RecordingMeta) -> Result<u64, StoreError> {
-        let wal_dir = dir.join("wal");
-        fs::create_dir(&wal_dir).map_err(|e| StoreError::io(&wal_dir, "create", e))?;
-        let reserve = wal_dir.join("reserve");
-        disk::write_atomically(&reserve, &vec![0; RESERVE]).map_err(|e| StoreError::io(&reserve, "write", e))?;
-        let bytes = meta_file::write(dir, meta)?;
-        let parent = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // A parent that cannot be opened for reading still holds the new name; only a power loss could tell.
-        let _ = disk::sync_dir(parent);
-        Ok(bytes)
+    fn lay_out(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, StoreError> {
+        dir.make_dir(WAL).map_err(|e| StoreError::io(&dir.path().join(WAL), "create", e))?;
+        let reserved = dir.write_atomically(RESERVE_NAME, &vec![0; RESERVE]);
+        reserved.map_err(|e| StoreError::io(&dir.path().join(RESERVE_NAME), "write", e))?;
+        meta_file::write(dir, meta)
     }
 
     /// Adds completed I/Os, best in order of completion. The hot path: no system call until a frame is full.
@@ -202,9 +203,9 @@ impl RecordingWriter {
             return Ok(());
         }
         let bytes = open_requests::encode(open, &mut self.encoder);
-        let written = self.make_room(bytes.len() as u64).and_then(|()| {
-            open_requests::replace(&self.wal_dir, &bytes).map_err(|e| StoreError::io(&self.wal_dir, "write to", e))
-        });
+        let written = self
+            .make_room(bytes.len() as u64)
+            .and_then(|()| open_requests::replace(&self.dir, &bytes).map_err(|e| self.error(WAL, "write to", e)));
         if written.is_ok() {
             self.open_bytes = bytes.len() as u64;
         }
@@ -219,10 +220,10 @@ impl RecordingWriter {
 
     /// Writes `meta.json` anew. A full disk keeps the old one and is no error.
     pub fn write_meta(&mut self) -> Result<(), StoreError> {
-        self.shelf.meta_bytes = self.shelf.meta_bytes.max(meta_file::encode(&self.meta).len() as u64);
+        self.retention.meta_bytes = self.retention.meta_bytes.max(meta_file::encode(&self.meta).len() as u64);
         let room = self.make_room(0);
         let written =
-            room.and_then(|()| meta_file::write(&self.dir, &self.meta)).map(|bytes| self.shelf.meta_bytes = bytes);
+            room.and_then(|()| meta_file::write(&self.dir, &self.meta)).map(|bytes| self.retention.meta_bytes = bytes);
         self.tolerate_full(written)
     }
 
@@ -232,7 +233,7 @@ impl RecordingWriter {
             disk_bytes: self.disk_bytes(),
             ios_written: self.ios_written,
             ios_lost: self.ios_lost,
-            ios_removed: self.shelf.ios_removed,
+            ios_removed: self.retention.ios_removed,
             full: self.full_since_try_ns.is_some(),
         }
     }
@@ -241,7 +242,7 @@ impl RecordingWriter {
     pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary, StoreError> {
         self.now_ns = end_ns;
         self.remove_reserve();
-        open_requests::remove(&self.wal_dir);
+        open_requests::remove(&self.dir);
         self.open_bytes = 0;
         self.repeats.finish(&mut self.counters);
         self.resume()?;
@@ -251,24 +252,24 @@ impl RecordingWriter {
             let closed = self.close_segment(table);
             self.tolerate_full(closed)?;
         }
-        // Closing may have removed old segments, which is a loss to be told.
+        // Closing may have removed old segments, which is a loss to report.
         self.flush_rest()?;
         let closed = self.close_segment(Table::Lost);
         self.tolerate_full(closed)?;
         self.meta.end_ns = Some(end_ns);
         self.meta.cost = cost;
-        self.write_meta()?;
         let full = self.full_since_try_ns.is_some() || self.segments.iter().any(|s| s.wal.is_some());
+        self.meta.tables = (!full).then(|| self.retention.manifest());
+        self.write_meta()?;
         if !full {
-            fs::remove_dir(&self.wal_dir).map_err(|e| StoreError::io(&self.wal_dir, "remove", e))?;
+            self.dir.remove_dir(WAL).map_err(|e| self.error(WAL, "remove", e))?;
         }
-        let synced = disk::sync_dir(&self.dir);
-        synced.map_err(|e| StoreError::io(&self.dir, "sync", e))?;
+        self.dir.sync(Path::new(".")).map_err(|e| self.error(".", "sync", e))?;
         Ok(RecordingSummary {
-            ios: self.ios_written - self.shelf.ios_removed,
+            ios: self.ios_written - self.retention.ios_removed,
             ios_lost: self.ios_lost,
-            ios_removed: self.shelf.ios_removed,
-            disk_bytes: disk::bytes_below(&self.dir),
+            ios_removed: self.retention.ios_removed,
+            disk_bytes: disk::bytes_below(self.dir.path()),
             full,
         })
     }
@@ -281,7 +282,7 @@ impl RecordingWriter {
         let mut frame = std::mem::take(&mut self.buffer);
         let times = wal::finish_frame(Table::Io, &mut self.ios, &mut frame);
         let totals = std::mem::take(&mut self.ios_totals);
-        match self.append(Table::Io, &frame, rows, times) {
+        match self.append(Table::Io, &mut frame, rows, times) {
             Ok(()) => {
                 self.ios_written += rows as u64;
                 self.segments[Table::Io as usize - 1].totals.add(totals);
@@ -298,7 +299,7 @@ impl RecordingWriter {
     /// The I/Os of a frame that found no room.
     fn ios_of(&self, payload: &[u8], rows: usize) -> Result<Vec<Io>, StoreError> {
         let columns = FrameColumns::parse(payload, rows).and_then(|c| c.decode(Table::Io, |_| true));
-        let columns = columns.map_err(|e| bug(&self.wal_dir, &e))?;
+        let columns = columns.map_err(|e| bug(&self.dir.path().join(WAL), &e))?;
         let mut ios = Vec::new();
         Io::assemble_all(&columns, rows, &mut ios);
         Ok(ios)
@@ -348,16 +349,16 @@ impl RecordingWriter {
     fn write_frame<R: Row>(&mut self, rows: &[R]) -> Result<(), StoreError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let times = wal::encode_frame(rows, &mut self.encoder, &mut buffer);
-        let written = self.append(R::TABLE, &buffer, rows.len(), times);
+        let written = self.append(R::TABLE, &mut buffer, rows.len(), times);
         self.buffer = buffer;
         written
     }
 
-    fn append(&mut self, table: Table, frame: &[u8], rows: usize, times: (i64, i64)) -> Result<(), StoreError> {
+    fn append(&mut self, table: Table, frame: &mut [u8], rows: usize, times: (i64, i64)) -> Result<(), StoreError> {
         self.make_room(frame.len() as u64)?;
         let segment = &mut self.segments[table as usize - 1];
-        let appended = segment.append(&self.wal_dir, frame, rows, times, self.now_ns);
-        appended.map_err(|e| StoreError::io(&self.wal_dir, "write to", e))
+        let appended = segment.append(&self.dir, frame, rows, times, self.now_ns);
+        appended.map_err(|e| self.error(WAL, "write to", e))
     }
 
     fn close_if_large(&mut self, table: Table) -> Result<(), StoreError> {
@@ -380,37 +381,38 @@ impl RecordingWriter {
         if s.rows == 0 {
             return Ok(());
         }
-        let dir = self.dir.join(table.name());
-        let path = dir.join(segment::file_name(s.number));
+        let name = format!("{}/{}", table.name(), segment::file_name(s.number));
         let mut file = std::mem::take(&mut self.file);
         let encoded = self.files.encode(table, s.frames(), &mut file);
-        let written = encoded.map_err(|e| bug(&path, &e)).and_then(|()| self.write_file(&dir, &path, &file));
+        let encoded = encoded.map_err(|e| bug(&self.dir.path().join(&name), &e));
+        let written = encoded.and_then(|()| self.write_file(table, &name, &file));
         let bytes = file.len() as u64;
         self.file = file;
         written?;
         let old = self.segments[table as usize - 1].start_next();
-        let (min, max, totals) = (old.min, old.max, old.totals);
-        self.shelf.put(table, Closed { path, bytes, min, max, totals });
+        let (number, rows, min, max, totals) = (old.number, old.rows, old.min, old.max, old.totals);
+        self.retention.put(table, Closed { name, number, rows, bytes, min, max, totals });
         if let Some(wal) = old.wal {
-            fs::remove_file(&wal.path).map_err(|e| StoreError::io(&wal.path, "remove", e))?;
+            self.dir.remove_file(&wal.name).map_err(|e| self.error(&wal.name, "remove", e))?;
         }
         Ok(())
     }
 
-    fn write_file(&mut self, dir: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_file(&mut self, table: Table, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.make_room(bytes.len() as u64)?;
-        if !dir.exists() {
-            fs::create_dir(dir).map_err(|e| StoreError::io(dir, "create", e))?;
-            disk::sync_dir(&self.dir).map_err(|e| StoreError::io(&self.dir, "sync", e))?;
+        if !self.tables[table as usize - 1] {
+            let made = self.dir.make_dir(table.name()).and_then(|()| self.dir.sync(Path::new(".")));
+            made.map_err(|e| self.error(table.name(), "create", e))?;
+            self.tables[table as usize - 1] = true;
         }
-        disk::write_atomically(path, bytes).map_err(|e| StoreError::io(path, "write", e))
+        self.dir.write_atomically(name, bytes).map_err(|e| self.error(name, "write", e))
     }
 
     /// Removes the oldest segments until `extra` more bytes fit under the limit.
     fn make_room(&mut self, extra: u64) -> Result<(), StoreError> {
         let active = self.active_bytes();
         let active_io_from = self.segments[Table::Io as usize - 1].min;
-        let removed = self.shelf.make_room(&self.dir, active, extra, active_io_from)?;
+        let removed = self.retention.make_room(&self.dir, active, extra, active_io_from)?;
         self.lost.extend(removed);
         Ok(())
     }
@@ -421,7 +423,7 @@ impl RecordingWriter {
     }
 
     fn disk_bytes(&self) -> u64 {
-        self.shelf.used(self.active_bytes())
+        self.retention.used(self.active_bytes())
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
@@ -430,8 +432,8 @@ impl RecordingWriter {
         if logs.peek().is_none() {
             return Ok(());
         }
-        let synced = logs.try_for_each(WalFile::sync).and_then(|()| disk::sync_dir(&self.wal_dir));
-        self.tolerate_full(synced.map_err(|e| StoreError::io(&self.wal_dir, "sync", e)))
+        let synced = logs.try_for_each(WalFile::sync).and_then(|()| self.dir.sync(Path::new(WAL)));
+        self.tolerate_full(synced.map_err(|e| self.error(WAL, "sync", e)))
     }
 
     /// A full disk is a state, not an end.
@@ -466,9 +468,13 @@ impl RecordingWriter {
         self.flush_rest()
     }
 
+    fn error(&self, name: &str, doing: &'static str, why: std::io::Error) -> StoreError {
+        StoreError::io(&self.dir.path().join(name), doing, why)
+    }
+
     fn remove_reserve(&mut self) {
-        let _ = fs::remove_file(self.wal_dir.join("reserve"));
-        self.shelf.reserve = 0;
+        let _ = self.dir.remove_file(RESERVE_NAME);
+        self.retention.reserve = 0;
     }
 }
 

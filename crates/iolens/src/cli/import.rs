@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::share::ShareArgs;
 use super::units::{Instant, parse_duration_ns, parse_instant};
 
 /// Turn other tools' logs into a recording
 ///
-/// Read are iostat (text of any version and options, JSON, Solaris and illumos), fio (JSON, JSON+, bandwidth, latency and
-/// IOPS logs), blktrace, biosnoop (bcc and libbpf-tools), perf script with block events, and tables of
-/// "time r/s Kr/s us/r w/s Kw/s us/w". Formats are told by content. Several files become one recording; the files of
+/// Read are iostat (text of any version and options, JSON; Solaris, illumos and FreeBSD), fio (JSON, JSON+, bandwidth,
+/// latency and IOPS logs), blktrace, biosnoop (bcc and libbpf-tools), perf script with block events, and tables of
+/// "time r/s Kr/s us/r w/s Kw/s us/w". The content tells the format. Several files become one recording; the files of
 /// blktrace are read together. What a log cannot know stays unknown, and the recording says so.
 ///
 /// Examples:
@@ -35,13 +36,16 @@ pub struct ImportPlan {
     /// Wall clock of the first instant, for logs that have no date (2026-11-21T05:48:00Z)
     #[arg(long, value_name = "T", value_parser = parse_wall)]
     pub start: Option<i64>,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub share: ShareArgs,
 }
 
 /// A wall-clock time as nanoseconds since the Unix epoch.
 fn parse_wall(s: &str) -> Result<i64, String> {
-    let wanted = "a wall-clock time is wanted, such as 2026-11-21T05:48:00Z";
+    let expected = "expected a wall-clock time, such as 2026-11-21T05:48:00Z";
     match parse_instant(s) {
-        Ok(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).map_err(|_| wanted.to_owned()),
-        _ => Err(wanted.to_owned()),
+        Ok(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).map_err(|_| expected.to_owned()),
+        _ => Err(expected.to_owned()),
     }
 }

@@ -124,6 +124,8 @@ pub enum Step {
     Directory(PathBuf, bool),
     /// `-V`: print the version and end.
     Version,
+    /// `--help`: the usage, and what the reference does not have.
+    Help,
     /// A mistake that the reference answers with its usage.
     Usage,
     /// A mistake in what the reference does not have: a message.
@@ -209,6 +211,7 @@ impl Plan {
                 let name = rest.argument()?;
                 self.steps.push(Step::Group(name[..name.len().min(GROUP_NAME_BYTES)].to_vec()));
             }
+            b"--help" => return Err(Step::Help),
             b"--human" => self.options.human = true,
             b"--pretty" => self.options.pretty = true,
             b"--true" => self.options.exact = true,
@@ -311,6 +314,13 @@ fn only(had: Option<Unit>, unit: Unit) -> Result<Unit, Step> {
 fn number(digits: &[u8]) -> i64 {
     digits.iter().fold(0i64, |n, d| n.saturating_mul(10).saturating_add(i64::from(d - b'0')))
 }
+
+/// What `--help` adds to the usage: what the reference does not have.
+pub const MORE_HELP: &[u8] = b"Beside sysstat's:\n\
+[ --true ] exact busy time and I/Os in flight, from eBPF   [ --hist ] percentiles of latency, from eBPF\n\
+[ -o { NDJSON | CSV } ] [ --replay <directory> ] [ --root <directory> ]\n\
+<interval>: also 0.1, 100ms, 1.5s, 2m   <device>: also a pattern, as 'nvme*'\n\
+docs/iostat.md and `iolens help iostat` say more.\n";
 
 /// The usage, as the reference prints it on standard error.
 pub fn usage(program: &OsStr) -> Vec<u8> {

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::lab_fio::LabFio;
 use super::units::{parse_duration_ns, parse_size};
 
-/// Experiments: drive load, record it, relate both sides, model, tabulate
+/// Run reproducible I/O experiments
 ///
 /// Every run is a recording with marks in OUT/cells/NNNN/, so that later analyses work on it too. An experiment that was
 /// interrupted goes on when the same command is given again. Nothing is ever written to a device, mount point or file

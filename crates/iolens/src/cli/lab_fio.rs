@@ -211,7 +211,7 @@ impl FioSweep {
             let (pattern, skip) = rw.split_once(':').map_or((rw.as_str(), None), |(p, s)| (p, Some(s)));
             let known = ["read", "write", "randread", "randwrite", "rw", "randrw"].contains(&pattern);
             if !known || skip.is_some_and(|s| parse_size(s).is_err()) {
-                bail!("--rw {rw}: read, write, randread, randwrite, rw or randrw is wanted");
+                bail!("--rw {rw}: expected read, write, randread, randwrite, rw or randrw");
             }
         }
         for (name, empty) in [

@@ -4,18 +4,24 @@ mod import;
 pub mod iostat;
 mod lab;
 mod lab_fio;
+mod share;
 mod signal;
+mod source;
 mod units;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use iolens_recorder::SourceChoice;
 
 pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
-pub use signal::{ActuatorChoice, EnterPlan, ThrottlePlan, UtilPlan};
+pub use share::ShareArgs;
+pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
+use source::source_choice;
 pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 
 /// What the user asked for, validated as far as argv alone allows.
@@ -35,9 +41,16 @@ pub enum Plan {
     Util(UtilPlan),
     Throttle(ThrottlePlan),
     #[command(hide = true)]
-    Guard,
+    Guard(GuardPlan),
     #[command(hide = true)]
     Enter(EnterPlan),
+}
+
+impl Plan {
+    /// Whether what the command is for goes to standard output, not into files or to a command that it runs.
+    pub fn prints_data(&self) -> bool {
+        !matches!(self, Plan::Record(_) | Plan::Import(_) | Plan::Demo(_) | Plan::Throttle(_) | Plan::Enter(_))
+    }
 }
 
 #[derive(Debug, Parser)]
@@ -48,8 +61,7 @@ pub enum Plan {
     long_about = "See what your disks really did: every block I/O recorded at a cost nobody notices, and explained.\n\n\
                   Start with `iolens demo`, then `iolens record`, `iolens report`, `iolens zoom`.",
     subcommand_required = true,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
+    arg_required_else_help = true
 )]
 struct Cli {
     #[command(subcommand)]
@@ -58,8 +70,9 @@ struct Cli {
 
 /// Record every block I/O (and the counters) into a directory
 ///
-/// Recording ends when --for is over, CMD exits, or Ctrl-C is pressed. Without the privileges that eBPF needs, the
-/// kernel's counters are recorded every 10 ms instead, and the recording says so.
+/// Recording begins when everything is attached, CMD is started then, and it ends when --for is over, CMD exits, or Ctrl-C
+/// or another signal comes (one that is ignored from the start, as by nohup, stays ignored). Without the privileges that
+/// eBPF needs, the kernel's counters are recorded every 10 ms instead, and the recording says so.
 ///
 /// Examples:
 ///   iolens record --for 1m                   one minute of everything
@@ -86,10 +99,10 @@ pub struct RecordPlan {
     #[arg(long)]
     pub no_attribution: bool,
     /// Where the I/Os come from
-    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    #[arg(long, value_parser = source_choice(), default_value = "auto")]
     pub source: SourceChoice,
-    /// Memory of the kernel's event rings, one for each CPU, together (rounded up to a power of two) [default: 8M, or
-    /// 256K for each CPU if that is more]
+    /// Memory of the kernel's event rings, one for each CPU, together (rounded up to a power of two, at least 64K for each
+    /// CPU) [default: 8M, or 256K for each CPU if that is more]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub ring: Option<u64>,
     /// How often the event rings are emptied at the latest
@@ -108,18 +121,21 @@ pub struct RecordPlan {
     /// command: of it and its children
     #[arg(long)]
     pub files: bool,
-    /// Of this process only; may be repeated. Implies --files, as do the next two; if several are given, all must hold
+    /// Of this running process only; may be repeated. Implies --files, as do the next two; if several are given, all must hold
     #[arg(long, value_name = "PID")]
     pub pid: Vec<i32>,
-    /// Of tasks of this name only (as in /proc/PID/comm)
+    /// Only tasks of this name (as in /proc/PID/comm, at most 15 bytes)
     #[arg(long, value_name = "NAME")]
     pub comm: Option<String>,
-    /// Of tasks in this control group or below it only (a directory of cgroup v2)
+    /// Only tasks in this control group or below it (a directory of cgroup v2)
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
-    /// Of all processes, even with a command
+    /// All processes, even with CMD
     #[arg(long, conflicts_with_all = ["pid", "comm", "cgroup"])]
     pub all_files: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub share: ShareArgs,
     /// Print no progress and no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -170,23 +186,13 @@ pub enum FilesBy {
     Cgroup,
 }
 
-/// Source of a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SourceChoice {
-    /// eBPF where it is allowed, else counters
-    Auto,
-    /// eBPF or fail
-    Ebpf,
-    /// Counters only
-    Counters,
-}
-
 /// All analyses of a recording: text, or one JSON document
 ///
 /// Examples:
 ///   iolens report db.iolens
 ///   iolens report db.iolens -o db.html           charts to look at, in one file
 ///   iolens report db.iolens --json | jq .devices
+///   iolens report db.iolens --json --device sda
 ///   iolens report db.iolens --from 153 --to 155
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
@@ -202,6 +208,13 @@ pub struct ReportPlan {
     /// Judge bursts by what a device carries per second (sda=500M), or a link that several share (sda+sdb=2400M)
     #[arg(long = "limit", value_name = "DEV[+DEV...]=SIZE", value_parser = parse_limit)]
     pub limits: Vec<CarryLimit>,
+    /// Give this device's details in JSON, a summary of the others; may be repeated [default: all of up to 8 devices, of
+    /// more the 4 with most I/Os]
+    #[arg(long = "device", value_name = "DEV", requires = "json")]
+    pub devices: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub share: ShareArgs,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub window: WindowArgs,
@@ -282,7 +295,7 @@ pub struct RowArgs {
 }
 
 impl RowArgs {
-    /// The step in nanoseconds, a second unless told otherwise.
+    /// The step in nanoseconds, a second unless set otherwise.
     pub fn step_ns(&self) -> i64 {
         self.step.unwrap_or(1_000_000_000)
     }
@@ -295,7 +308,7 @@ pub enum By {
     All,
     /// Each device
     Device,
-    /// Each process: of buffered writes, whoever wrote them
+    /// Each process: of buffered writes, the writing process
     Process,
     /// Each control group
     Cgroup,
@@ -310,7 +323,7 @@ pub enum Format {
     Table,
     /// Comma-separated values with a heading
     Csv,
-    /// One JSON document
+    /// One JSON document; of `live` one per line
     Json,
 }
 
@@ -321,6 +334,7 @@ pub enum Format {
 /// Examples:
 ///   iolens live --plain                            one row a second
 ///   iolens live --plain --step 10ms -d nvme0n1 -x
+///   iolens live --json | jq .w_us                  one JSON document per line
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct LivePlan {
@@ -330,6 +344,9 @@ pub struct LivePlan {
     /// Print rows (there is no other view yet)
     #[arg(long)]
     pub plain: bool,
+    /// Print one JSON document per row and line (NDJSON), as --format json does
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
     /// Show this disk only; may be repeated
     #[arg(short, long = "device", value_name = "DEV")]
     pub devices: Vec<String>,
@@ -337,7 +354,7 @@ pub struct LivePlan {
     #[arg(long = "for", value_name = "DUR", value_parser = parse_duration_ns)]
     pub for_ns: Option<i64>,
     /// Where the numbers come from
-    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    #[arg(long, value_parser = source_choice(), default_value = "auto")]
     pub source: SourceChoice,
     /// Show recorded samples of counters (see `iolens record --counters-raw`), a row per sample, without waiting
     #[arg(long, value_name = "DIR")]
@@ -352,7 +369,7 @@ pub struct DoctorPlan {
     pub json: bool,
 }
 
-/// The main job on real disk activity: a small breathing load, recorded and explained
+/// Run and explain a demo workload: steady reads beside bursts of writes
 ///
 /// Writes a scratch file of under 1 GiB to the working directory for about 15 seconds and removes it again.
 #[derive(Debug, Args)]
@@ -383,14 +400,29 @@ pub struct IostatPlan {
 /// # Errors
 /// clap's error, which knows its own exit code and how to print itself (help and version are errors too).
 pub fn parse(argv: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
-    Cli::try_parse_from(argv).map(|cli| cli.plan)
+    Cli::try_parse_from(argv).map(|cli| cli.plan).map_err(without_hidden_commands)
+}
+
+/// Commands that are hidden from the help are not suggested for a mistyped one either.
+fn without_hidden_commands(mut error: clap::Error) -> clap::Error {
+    let command = Cli::command();
+    let hidden = |name: &String| command.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+    let shown = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::String(name)) => Vec::from_iter(Some(name).filter(|n| !hidden(n)).cloned()),
+        Some(ContextValue::Strings(names)) => names.iter().filter(|n| !hidden(n)).cloned().collect(),
+        _ => return error,
+    };
+    error.remove(ContextKind::SuggestedSubcommand);
+    if !shown.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(shown));
+    }
+    error
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use clap::CommandFactory as _;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
@@ -409,6 +441,24 @@ mod tests {
         assert_eq!(p.for_ns, Some(2_000_000_000));
         assert_eq!(p.devices, ["sda"]);
         assert_eq!(p.command, ["fio", "--name=x", "-d"]);
+    }
+
+    #[test]
+    fn hidden_commands_are_not_suggested() {
+        let said = |line: &str| parse(words(line)).unwrap_err().to_string();
+        for line in ["iolens generate", "iolens entre", "iolens guar"] {
+            let text = said(line);
+            assert!(!text.contains("enter") && !text.contains("'guard'"), "{text}");
+        }
+        assert!(said("iolens reprot").contains("'report'"));
+    }
+
+    #[test]
+    fn help_is_a_command_and_shows_no_hidden_ones() {
+        let text = parse(words("iolens help")).unwrap_err().to_string();
+        assert!(text.contains("throttle") && !text.contains("guard") && !text.contains("enter"), "{text}");
+        let text = parse(words("iolens help iostat")).unwrap_err().to_string();
+        assert!(text.contains("--true") && text.contains("--hist"), "{text}");
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use iolens_recorder::SourceChoice;
 
-use super::{SourceChoice, parse_duration_ns};
+use super::parse_duration_ns;
+use super::source::source_choice;
 
 /// How busy the disks under a path are: path, file system, devices, disks
 ///
@@ -33,14 +35,14 @@ pub struct UtilPlan {
     #[arg(long = "interval", value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
     pub interval_ns: i64,
     /// Where busy time comes from
-    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    #[arg(long, value_parser = source_choice(), default_value = "auto")]
     pub source: SourceChoice,
 }
 
-/// Run CMD so that it yields while the disks under a path are busy with other people's work
+/// Throttle CMD while the disks under PATH are busy with other work
 ///
 /// CMD and its children run a share of the time that follows the disks' utilisation: all of it while they are at ease,
-/// less and less as they fill up, a little even when they are full. Where eBPF is allowed CMD's own I/O is told from
+/// less and less as they fill up, a little even when they are full. Where eBPF is allowed CMD's own I/O is separated from
 /// everybody else's, and alone on the disks CMD may have all of them. CMD is never left stopped, not even when iolens is
 /// killed. Its exit code is passed through (126: cannot be run, 127: not found), signals are passed on, Ctrl-Z stops both.
 ///
@@ -50,7 +52,7 @@ pub struct UtilPlan {
 /// Examples:
 ///   iolens throttle --path /data -- rsync -a /data/ /backup/
 ///   iolens throttle --path /data --latency-slo 10ms -- tar cf /backup/data.tar /data
-///   iolens throttle --path /data --low 20 --high 40 --max 80 --log brake.ndjson -- ./scrub.sh
+///   iolens throttle --path /data --low 20 --high 40 --max 80 --log throttle.ndjson -- ./scrub.sh
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ThrottlePlan {
@@ -76,7 +78,7 @@ pub struct ThrottlePlan {
     #[arg(long = "interval", value_name = "DUR", value_parser = parse_duration_ns, default_value = "1s")]
     pub interval_ns: i64,
     /// Where utilisation comes from
-    #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
+    #[arg(long, value_parser = source_choice(), default_value = "auto")]
     pub source: SourceChoice,
     /// How CMD is held; auto takes the first that this machine allows of freezer, io-max, signals
     #[arg(long, value_enum, default_value_t = ActuatorChoice::Auto)]
@@ -84,6 +86,9 @@ pub struct ThrottlePlan {
     /// Write every decision to this file, one JSON document per line
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// If iolens is killed, end CMD too (SIGTERM, after 10 s SIGKILL), instead of letting it go on without a throttle
+    #[arg(long)]
+    pub kill_with: bool,
     /// Print no status line and no summary
     #[arg(short, long)]
     pub quiet: bool,
@@ -103,6 +108,17 @@ pub enum ActuatorChoice {
     IoMax,
     /// SIGSTOP and SIGCONT to the command's process group; it gets no controlling terminal
     Signals,
+}
+
+/// Resume a command when iolens is gone: how `throttle` keeps its promise
+#[derive(Debug, Args)]
+pub struct GuardPlan {
+    /// Start another, which is no child of the caller, and end
+    #[arg(long)]
+    pub detach: bool,
+    /// Make a session of its own
+    #[arg(long)]
+    pub session: bool,
 }
 
 /// Become a command inside control groups: how `throttle` starts its command

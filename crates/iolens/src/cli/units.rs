@@ -16,14 +16,14 @@ pub enum Instant {
 /// # Errors
 /// A sentence that says what is expected.
 pub fn parse_duration_ns(s: &str) -> Result<i64, String> {
-    const WANTED: &str = "a time with its unit is wanted, such as 10ms, 2s, 5m or 1h";
+    const EXPECTED: &str = "expected a duration with unit, such as 10ms, 2s, 5m or 1h";
     if s.parse::<f64>().is_ok() {
-        return Err(WANTED.to_owned());
+        return Err(EXPECTED.to_owned());
     }
-    let d: SignedDuration = s.parse().map_err(|_| WANTED.to_owned())?;
+    let d: SignedDuration = s.parse().map_err(|_| EXPECTED.to_owned())?;
     let ns = i64::try_from(d.as_nanos()).map_err(|_| format!("{s} is too long"))?;
     if ns <= 0 {
-        return Err("a time longer than nothing is wanted, such as 10ms".to_owned());
+        return Err("expected a duration above 0, such as 10ms".to_owned());
     }
     Ok(ns)
 }
@@ -33,7 +33,7 @@ pub fn parse_duration_ns(s: &str) -> Result<i64, String> {
 /// # Errors
 /// A sentence that says what is expected.
 pub fn parse_size(s: &str) -> Result<u64, String> {
-    const WANTED: &str = "a size is wanted, such as 512K, 64M or 10G";
+    const EXPECTED: &str = "expected a size, such as 512K, 64M or 10G";
     let lower = s.to_ascii_lowercase();
     let short = lower.strip_suffix("ib").or_else(|| lower.strip_suffix('b')).unwrap_or(&lower);
     let (digits, shift) = match short.char_indices().next_back() {
@@ -43,11 +43,11 @@ pub fn parse_size(s: &str) -> Result<u64, String> {
         Some((i, 't')) => (&short[..i], 40),
         _ => (short, 0),
     };
-    let value: f64 = digits.parse().map_err(|_| WANTED.to_owned())?;
+    let value: f64 = digits.parse().map_err(|_| EXPECTED.to_owned())?;
     let bytes = value * (1u64 << shift) as f64;
     // 2^53: above it a double no longer holds every whole number, and no disk is that large.
     if !bytes.is_finite() || !(0.0..9.0e15).contains(&bytes) {
-        return Err(WANTED.to_owned());
+        return Err(EXPECTED.to_owned());
     }
     Ok(bytes as u64)
 }
@@ -78,7 +78,7 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
     {
         return Ok(Instant::Wall(t.timestamp()));
     }
-    Err("seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\") is wanted"
+    Err("expected seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\")"
         .to_owned())
 }
 

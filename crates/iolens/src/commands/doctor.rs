@@ -20,11 +20,15 @@ pub fn run(plan: &DoctorPlan) -> Result<u8> {
     let mut checks =
         vec![kernel(&tracing), btf(&tracing), privileges(&tracing), tracepoints(&tracing), programs(&tracing)];
     if tracing.can_trace() {
-        checks.push(dirtiers(&tracing));
+        checks.extend([dirtiers(&tracing), direct_io(&tracing)]);
     }
     checks.extend([counters(), devices(), helper("fio", "experiments with a known load"), room()]);
-    let text = if plan.json { doctor_text::json(&checks) } else { doctor_text::text(&checks) };
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    let text = if plan.json {
+        doctor_text::json(&checks)
+    } else {
+        crate::streams::layout().sentences(&doctor_text::text(&checks))
+    };
+    crate::streams::stdout().write_all(text.as_bytes())?;
     Ok(u8::from(!tracing.can_trace()))
 }
 
@@ -38,13 +42,9 @@ fn kernel(t: &Capabilities) -> Check {
 
 fn btf(t: &Capabilities) -> Check {
     if t.btf {
-        Check::good("type information", "/sys/kernel/btf/vmlinux".to_owned())
+        Check::good("kernel BTF", "/sys/kernel/btf/vmlinux".to_owned())
     } else {
-        Check::bad(
-            "type information",
-            "/sys/kernel/btf/vmlinux cannot be read",
-            "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
-        )
+        Check::bad("kernel BTF", "/sys/kernel/btf/vmlinux cannot be read", "use a kernel with CONFIG_DEBUG_INFO_BTF=y")
     }
 }
 
@@ -61,7 +61,7 @@ fn privileges(t: &Capabilities) -> Check {
 fn tracepoints(t: &Capabilities) -> Check {
     let missing: Vec<&str> = t.tracepoints.iter().filter(|(_, there)| !there).map(|(name, _)| *name).collect();
     if t.tracepoints.is_empty() {
-        Check::bad("tracepoints", "unknown without type information", "see above")
+        Check::bad("tracepoints", "unknown without kernel BTF", "see above")
     } else if missing.is_empty() {
         Check::good("tracepoints", "all that are used are there".to_owned())
     } else if missing == ["block_io_start"] {
@@ -76,7 +76,7 @@ fn tracepoints(t: &Capabilities) -> Check {
 
 fn dirtiers(t: &Capabilities) -> Check {
     let what = if t.dirtiers {
-        "whoever dirtied the pages of a file is named when they are written back"
+        "buffered writes are attributed to the writing process"
     } else {
         "no tracepoint tells who dirties a page (writeback_dirty_folio): of what is written back the file is known, the \
          process is not"
@@ -84,10 +84,20 @@ fn dirtiers(t: &Capabilities) -> Check {
     Check::good("buffered writes", what.to_owned())
 }
 
+fn direct_io(t: &Capabilities) -> Check {
+    let what = if t.direct_io_files {
+        "its file is known on ext4, xfs and f2fs, not on btrfs nor below dm and md"
+    } else {
+        "its file is not known: /proc/kallsyms shows no address of iomap_dio_bio_end_io (kernel.kptr_restrict, CAP_SYSLOG)"
+    };
+    Check::good("direct I/O", what.to_owned())
+}
+
 fn programs(t: &Capabilities) -> Check {
     match &t.load {
-        Ok(()) => Check::good("kernel half", "loads: every block I/O can be recorded".to_owned()),
-        Err(why) => Check::bad("kernel half", why, "until then `record` takes counters every 10 ms"),
+        Ok(()) if t.limits.is_empty() => Check::good("BPF programs", "load and attach OK".to_owned()),
+        Ok(()) => Check::bad("BPF programs", &t.limits.join("; "), "please report it; everything else is recorded"),
+        Err(why) => Check::bad("BPF programs", why, "until then `record` takes counters every 10 ms"),
     }
 }
 
@@ -126,8 +136,8 @@ fn room() -> Check {
     match rustix::fs::statvfs(".") {
         Ok(fs) => {
             let free = fs.f_bavail.saturating_mul(fs.f_frsize);
-            Check::room("room in this directory", free)
+            Check::room("free disk space (cwd)", free)
         }
-        Err(e) => Check::bad("room in this directory", &e.to_string(), "change to a directory that can be written"),
+        Err(e) => Check::bad("free disk space (cwd)", &e.to_string(), "change to a directory that can be written"),
     }
 }

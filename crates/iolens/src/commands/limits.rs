@@ -8,8 +8,8 @@ use iolens_core::analysis::links::Link;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{DevId, Device};
 
-use super::layers::Layers;
 use crate::cli::CarryLimit;
+use crate::engine::layers::Layers;
 
 /// Limits of single devices, in bytes per second, and links that several share.
 ///
@@ -18,7 +18,7 @@ use crate::cli::CarryLimit;
 pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevId, f64>, Vec<Link>)> {
     let (mut limits, mut links) = (BTreeMap::new(), Vec::<Link>::new());
     for k in known {
-        let members = k.devices.iter().map(|name| named(devices, name)).collect::<Result<Vec<Device>>>()?;
+        let members = k.devices.iter().map(|name| named(devices, name, "--limit")).collect::<Result<Vec<Device>>>()?;
         let ids: Vec<DevId> = members.iter().map(|d| d.id).collect();
         let bytes_per_s = k.bytes_per_s as f64;
         let same = |l: &Link| l.devices.iter().collect::<BTreeSet<_>>() == ids.iter().collect();
@@ -37,14 +37,26 @@ pub fn limits(devices: &[Device], known: &[CarryLimit]) -> Result<(BTreeMap<DevI
     Ok((limits, links))
 }
 
-fn named(devices: &[Device], name: &str) -> Result<Device> {
-    devices.iter().find(|d| d.name == name).cloned().with_context(|| {
+/// The device called `name` (or `/dev/name`, or MAJ:MIN) in a recording that has `devices`; `option` is what named it.
+///
+/// # Errors
+/// There is none.
+pub fn named(devices: &[Device], name: &str, option: &str) -> Result<Device> {
+    let bare = name.strip_prefix("/dev/").unwrap_or(name);
+    devices.iter().find(|d| d.name == bare || d.id.to_string() == bare).cloned().with_context(|| {
         let names: Vec<&str> = devices.iter().map(|d| &*d.name).collect();
         match &names[..] {
-            [] => format!("--limit: the recording has no device {name:?}, nor any other"),
-            _ => format!("--limit: the recording has no device {name:?}; it has {}", names.join(", ")),
+            [] => format!("{option}: the recording has no device {name:?}, nor any other"),
+            _ => format!("{option}: the recording has no device {name:?}; it has {}", some_of(&names)),
         }
     })
+}
+
+/// As many names as a line holds.
+fn some_of(names: &[&str]) -> String {
+    const MOST: usize = 10;
+    let more = if names.len() > MOST { format!(" and {} more", names.len() - MOST) } else { String::new() };
+    names[..names.len().min(MOST)].join(", ") + &more
 }
 
 #[cfg(test)]

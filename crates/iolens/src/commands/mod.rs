@@ -1,24 +1,17 @@
 //! A file per subcommand: connects a source, a path through the rooms, a surface; wiring only.
 
-mod decode;
 mod demo;
+mod devices;
 mod doctor;
 mod files;
 mod import;
-pub mod iostat;
 mod lab;
-mod layers;
 mod limits;
 mod live;
-mod names;
-pub mod record;
+mod record;
 mod report;
-mod report_rates;
-mod source;
-mod tables;
 mod throttle;
 mod util;
-mod window;
 mod zoom;
 
 use anyhow::Result;
@@ -40,10 +33,10 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Files(p) => files::run(&p),
-        Plan::Iostat(p) => Ok(iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
+        Plan::Iostat(p) => Ok(crate::iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),
-        Plan::Guard => throttle::guard(),
+        Plan::Guard(p) => throttle::guard(&p),
         Plan::Enter(p) => throttle::enter(&p),
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use iolens_observe::counters::{Pace, Wake};
 use iolens_observe::topology::{Layer, Resolver, wall_clock_ns};
+use iolens_recorder::SourceChoice;
 
-use crate::cli::{SourceChoice, UtilPlan};
-use crate::control::{DiskReading, Meter, Reading, Utilisation};
+use crate::cli::UtilPlan;
 use crate::present::util::{self, DiskView, LayerView, PathView, View};
+use iolens_control::{DiskReading, Meter, Reading, Utilisation};
 
 /// Runs the command.
 ///
@@ -33,8 +34,8 @@ pub fn run(plan: &UtilPlan) -> Result<u8> {
     loop {
         while !matches!(pace.wait(), Wake::Due { .. }) {}
         let view = view(&mut meter, &paths);
-        let text = if plan.json { util::json(&view) } else { util::text(&view) };
-        let mut out = std::io::stdout().lock();
+        let text = if plan.json { util::json(&view) } else { crate::streams::layout().sentences(&util::text(&view)) };
+        let mut out = crate::streams::stdout();
         out.write_all(text.as_bytes())?;
         if plan.watch_ns.is_none() {
             return Ok(0);

@@ -4,44 +4,46 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{BinaryBytes, HumanCount};
 use iolens_core::analysis::timeline::Row;
 use iolens_core::model::Class;
 
+use super::layout::{count_of, size};
 use super::record_text::shell_word;
 
 /// Before the load.
 pub fn load_begins(duration: Duration, burst_bytes: u64) -> String {
     format!(
-        "iolens: for {} s a reader takes 400 random blocks a second, past the page cache, while a writer fills the page \
-         cache and flushes {} every few seconds\n",
+        "iolens: {} s of O_DIRECT random reads at 400 IOPS while a writer dirties and fsyncs {} every 2.5 s\n",
         duration.as_secs(),
-        BinaryBytes(burst_bytes)
+        size(burst_bytes as f64)
     )
 }
 
 /// After it.
 pub fn load_done(reads: u64, flushes: u64, written_bytes: u64) -> String {
     format!(
-        "The load did {} reads and {flushes} flushes of {} in all.\n\n",
-        HumanCount(reads),
-        BinaryBytes(written_bytes)
+        "Load generated: {}; {}, {} in total.\n\n",
+        count_of(reads, "read"),
+        count_of(flushes, "fsync"),
+        size(written_bytes as f64)
     )
 }
 
 /// The sentence above the tables: what the worst slot shows and what the second around it says.
 pub fn worst_moment(worst: &Row, second: &Row) -> String {
-    let mib = |row: &Row| row.kib_per_s(Class::Write).unwrap_or(0.0) / 1024.0;
+    // What completes in 10 ms may have been moved before: an amount, not a rate.
+    let written = |row: &Row| size(row.flows[Class::Write as usize].bytes as f64);
     let read_ms = |row: &Row| {
-        row.mean_us(Class::Read).map_or("no read done".to_owned(), |us| format!("reads took {:.1} ms", us / 1e3))
+        row.mean_us(Class::Read)
+            .map_or("no read completed".to_owned(), |us| format!("mean read latency {:.1} ms", us / 1e3))
     };
     format!(
-        "The worst {:.0} ms, up to {:.2} s: {:.0} MiB/s written, {}.\nThe second around it, as iostat shows it: {:.0} MiB/s written, {}.\n\n",
+        "Worst {:.0} ms (ending at {:.2} s): {} of writes completed, {}. Same second in iostat: {}/s written, {}.\n\n",
         worst.seconds() * 1e3,
         worst.to_ns as f64 / 1e9,
-        mib(worst),
+        written(worst),
         read_ms(worst),
-        mib(second),
+        written(second),
         read_ms(second)
     )
 }
@@ -82,7 +84,7 @@ pub fn try_next(path: &Path) -> String {
     let lines = [
         (format!("iolens report {r}"), "each device in numbers"),
         (format!("iolens zoom {r} --by process"), "who did it, second by second"),
-        ("iolens record -- COMMAND".to_owned(), "what a program of yours does"),
+        ("iolens record -- COMMAND".to_owned(), "record your own command"),
     ];
     let width = lines.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     lines.iter().fold("\nTry next:\n".to_owned(), |mut out, (command, what)| {

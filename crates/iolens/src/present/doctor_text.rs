@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use indicatif::BinaryBytes;
 use serde::Serialize;
 
 use super::escape;
+use super::layout::size;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -53,7 +53,7 @@ impl Check {
 
     /// Free room.
     pub fn room(name: &'static str, free_bytes: u64) -> Check {
-        let found = format!("{} free", BinaryBytes(free_bytes));
+        let found = format!("{} free", size(free_bytes as f64));
         if free_bytes < LITTLE_ROOM_BYTES {
             Check::bad(name, &found, "record into another directory with -o, or bound it with --keep")
         } else {
@@ -82,7 +82,7 @@ pub fn text(checks: &[Check]) -> String {
 /// One document.
 pub fn json(checks: &[Check]) -> String {
     let document = serde_json::json!({ "schema_version": 1, "checks": checks });
-    format!("{document:#}\n")
+    escape::json(&format!("{document:#}\n")).into_owned()
 }
 
 #[cfg(test)]
@@ -94,12 +94,12 @@ mod tests {
         let checks = [
             Check::good("kernel", "6.1\x1b[31m".to_owned()),
             Check::bad("privileges", "none", "run as root"),
-            Check::room("room in this directory", 1 << 20),
+            Check::room("free disk space (cwd)", 1 << 20),
         ];
         let text = text(&checks);
         assert!(text.contains("ok       kernel                  6.1\\x1b[31m\n"), "{text}");
         assert!(text.contains("-> run as root\n"), "{text}");
-        assert!(text.contains("PROBLEM  room in this directory  1.00 MiB free\n"), "{text}");
+        assert!(text.contains("PROBLEM  free disk space (cwd)   1.05 MB free\n"), "{text}");
         let json: serde_json::Value = serde_json::from_str(&json(&checks)).expect("JSON");
         assert_eq!(json["checks"][1]["verdict"], "problem");
     }

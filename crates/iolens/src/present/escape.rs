@@ -1,6 +1,4 @@
 //! Names that others chose (processes, files, devices, imported text) made harmless for a surface.
-//!
-//! JSON needs nothing here: `serde_json` escapes it.
 
 use std::borrow::Cow;
 
@@ -27,6 +25,72 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+/// A whole message, or a name that must look as the reference prints it: as [`terminal`], but line ends, tabs and single
+/// backslashes stay.
+pub fn message(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| is_treacherous(c) && !matches!(c, '\n' | '\t');
+    if !text.chars().any(bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut buffer = [0; 4];
+    text.chars().map(|c| if bad(c) { terminal(c.encode_utf8(&mut buffer)).into_owned() } else { c.into() }).collect()
+}
+
+/// [`message`] for bytes that need not be UTF-8: those without control characters stay as they are.
+pub fn bytes(text: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(text) {
+        Ok(text) => match message(text) {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        },
+        // 0x80 to 0x9f are control characters in one-byte character sets.
+        Err(_) if text.iter().any(|b| b.is_ascii_control() || (0x80..0xa0).contains(b)) => {
+            Cow::Owned(message(&String::from_utf8_lossy(text)).into_owned().into_bytes())
+        }
+        Err(_) => Cow::Borrowed(text),
+    }
+}
+
+/// A JSON text: what a terminal could be misled by becomes `\uXXXX`, which says the same to every reader of JSON. Such
+/// characters stand in strings only, and those below U+0020 are escaped there already.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| c >= '\x7f' && is_treacherous(c);
+    if !text.chars().any(bad) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if bad(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// For a shell: a word that stands for exactly this text, in `$'...'` where it holds control characters.
+pub fn shell(text: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_alphanumeric() || "-_./+,=:@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return Cow::Borrowed(text);
+    }
+    if !text.chars().any(is_treacherous) {
+        return Cow::Owned(format!("'{}'", text.replace('\'', "'\\''")));
+    }
+    let mut out = "$'".to_owned();
+    for c in text.chars() {
+        match c {
+            '\\' | '\'' => out.extend(['\\', c]),
+            c if is_treacherous(c) => {
+                c.encode_utf8(&mut [0; 4]).bytes().for_each(|b| out.push_str(&format!("\\x{b:02x}")));
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out + "'")
 }
 
 /// For a CSV field (RFC 4180), safe to open in a spreadsheet: what would begin a formula gets an apostrophe in front.
@@ -72,6 +136,38 @@ mod tests {
         assert_eq!(terminal("fio"), "fio");
         assert_eq!(terminal("a\x1b[31mb\n\u{9b}\u{202e}\\"), "a\\x1b[31mb\\x0a\\x9b\\u{202e}\\\\");
         assert_eq!(terminal("Größe 磁盘"), "Größe 磁盘");
+    }
+
+    #[test]
+    fn json_says_the_same_in_harmless_characters() {
+        let evil = "a\u{7f}\u{9b}31m\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}\u{e0041}\n\x1b\\ü";
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "name": evil })).expect("JSON");
+        let safe = json(&text);
+        assert!(!safe.chars().any(|c| c != '\n' && is_treacherous(c)), "{safe}");
+        assert!(safe.contains("a\\u007f\\u009b31m\\u200e") && safe.contains("\\udb40\\udc41") && safe.contains('ü'));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).expect("JSON")["name"], evil);
+        assert!(matches!(json("{\n\"a\": \"ü\"\n}"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn messages_keep_their_lines_and_backslashes() {
+        assert_eq!(message("a\\x2d\n\tb\x1b[1m\r\u{202e}"), "a\\x2d\n\tb\\x1b[1m\\x0d\\u{202e}");
+        assert_eq!(bytes(b"sd\xe9"), &b"sd\xe9"[..], "a name in another character set");
+        assert_eq!(bytes(b"sd\xe9\x9b1m"), "sd\u{fffd}1m".as_bytes());
+        assert_eq!(bytes("sd\u{9b}".as_bytes()), &b"sd\\x9b"[..]);
+    }
+
+    #[test]
+    fn shell_words_stand_for_the_same_text() {
+        for word in ["plain.iolens", "a b", "it's", "a\x1b]0;x\x07\\'b\nc", "\u{9b}\u{202e}", ""] {
+            let quoted = shell(word);
+            assert!(!quoted.chars().any(is_treacherous), "{quoted}");
+            let out = std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output();
+            match out {
+                Ok(out) => assert_eq!(out.stdout, word.as_bytes(), "{quoted}"),
+                Err(e) => eprintln!("SKIP: bash cannot be run: {e}"),
+            }
+        }
     }
 
     #[test]

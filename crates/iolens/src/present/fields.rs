@@ -1,9 +1,10 @@
 //! The columns of the zoom: one line each, for the table, CSV, JSON and help alike.
 //!
-//! To add one: a line in [`FIELDS`], nothing else. Names are fixed once released, because scripts rely on them.
+//! To add one: a line in [`FIELDS`], and its definition in `fields.json`, the table from which the schemas, the page and
+//! docs/fields.md take what a key means. Names are fixed once released, because scripts rely on them.
 
 use iolens_core::analysis::timeline::{Extended, Row};
-use iolens_core::model::Class;
+use iolens_core::model::{Class, ClassRates};
 
 /// A value as it leaves a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,6 +15,8 @@ pub enum Value {
     Count(u64),
     /// A measure.
     Number(f64),
+    /// Less than the source resolves: `<` and the bound in the table, else as what is not known.
+    Below(f64),
 }
 
 impl From<Option<f64>> for Value {
@@ -23,6 +26,7 @@ impl From<Option<f64>> for Value {
 }
 
 /// A column.
+#[derive(Debug)]
 pub struct Field {
     /// In CSV and JSON; carries its unit.
     pub name: &'static str,
@@ -34,20 +38,12 @@ pub struct Field {
     pub decimals: usize,
     /// Only with `-x`.
     pub extended: bool,
-    /// For people.
-    pub help: &'static str,
     /// Takes it out of a row.
     pub get: fn(&Row) -> Value,
 }
 
-const fn plain(
-    name: &'static str,
-    title: &'static str,
-    width: usize,
-    help: &'static str,
-    get: fn(&Row) -> Value,
-) -> Field {
-    Field { name, title, width, decimals: 0, extended: false, help, get }
+const fn plain(name: &'static str, title: &'static str, width: usize, get: fn(&Row) -> Value) -> Field {
+    Field { name, title, width, decimals: 0, extended: false, get }
 }
 
 const fn extra(
@@ -55,42 +51,51 @@ const fn extra(
     title: &'static str,
     width: usize,
     decimals: usize,
-    help: &'static str,
     get: fn(&Row) -> Value,
 ) -> Field {
-    Field { name, title, width, decimals, extended: true, help, get }
+    Field { name, title, width, decimals, extended: true, get }
 }
 
 fn ext(row: &Row, get: fn(&Extended) -> Option<f64>) -> Value {
     row.extended.as_ref().and_then(get).into()
 }
 
+fn mean(row: &Row, class: Class) -> Value {
+    row.mean_below_us(class).map_or_else(|| row.mean_us(class).into(), Value::Below)
+}
+
 /// All columns after the time and the group, in their order.
 pub const FIELDS: &[Field] = &[
-    plain("r_per_s", "r/s", 12, "reads completed per second", |r| r.ios_per_s(Class::Read).into()),
-    plain("r_kib_per_s", "Kr/s", 9, "KiB read per second", |r| r.kib_per_s(Class::Read).into()),
-    plain("r_us", "us/r", 9, "mean latency of reads, start to done, in microseconds", |r| {
-        r.mean_us(Class::Read).into()
-    }),
-    plain("w_per_s", "w/s", 12, "writes completed per second", |r| r.ios_per_s(Class::Write).into()),
-    plain("w_kib_per_s", "Kw/s", 9, "KiB written per second", |r| r.kib_per_s(Class::Write).into()),
-    plain("w_us", "us/w", 9, "mean latency of writes, start to done, in microseconds", |r| {
-        r.mean_us(Class::Write).into()
-    }),
-    extra("r_p99_us", "p99 us/r", 11, 0, "99th percentile of read latencies", |r| ext(r, |x| x.r_p99_us)),
-    extra("w_p99_us", "p99 us/w", 10, 0, "99th percentile of write latencies", |r| ext(r, |x| x.w_p99_us)),
-    extra("r_max_us", "max us/r", 10, 0, "longest read", |r| ext(r, |x| x.r_max_us)),
-    extra("w_max_us", "max us/w", 10, 0, "longest write", |r| ext(r, |x| x.w_max_us)),
-    extra("inflight_mean", "in-flight", 11, 2, "mean number in flight, start to done, over time", |r| {
-        ext(r, |x| x.inflight_mean)
-    }),
-    extra("inflight_max", "max", 6, 0, "most in flight at once", |r| {
+    plain("r_per_s", "r/s", 12, |r| r.ios_per_s(Class::Read).into()),
+    plain("r_kib_per_s", "Kr/s", 9, |r| r.kib_per_s(Class::Read).into()),
+    plain("r_us", "us/r", 9, |r| mean(r, Class::Read)),
+    plain("w_per_s", "w/s", 12, |r| r.ios_per_s(Class::Write).into()),
+    plain("w_kib_per_s", "Kw/s", 9, |r| r.kib_per_s(Class::Write).into()),
+    plain("w_us", "us/w", 9, |r| mean(r, Class::Write)),
+    extra("r_p99_us", "p99 us/r", 11, 0, |r| ext(r, |x| x.r_p99_us)),
+    extra("w_p99_us", "p99 us/w", 10, 0, |r| ext(r, |x| x.w_p99_us)),
+    extra("r_max_us", "max us/r", 10, 0, |r| ext(r, |x| x.r_max_us)),
+    extra("w_max_us", "max us/w", 10, 0, |r| ext(r, |x| x.w_max_us)),
+    extra("inflight_mean", "in-flight", 11, 2, |r| ext(r, |x| x.inflight_mean)),
+    extra("inflight_max", "max", 6, 0, |r| {
         r.extended.and_then(|x| x.inflight_max).map_or(Value::Unknown, Value::Count)
     }),
-    extra("busy_percent", "%busy", 8, 1, "percent of time with anything in flight", |r| ext(r, |x| x.busy_percent)),
+    extra("busy_percent", "%busy", 8, 1, |r| ext(r, |x| x.busy_percent)),
 ];
 
-/// The columns to show.
-pub fn fields(extended: bool) -> impl Iterator<Item = &'static Field> {
-    FIELDS.iter().filter(move |f| extended || !f.extended)
+/// The columns of imported tables that say something of all classes together only, after all others.
+pub const ALL_CLASSES: &[Field] = &[
+    plain("all_per_s", "io/s", 12, |r| all(r, |a| a.ios_per_s)),
+    plain("all_kib_per_s", "K/s", 9, |r| all(r, |a| a.bytes_per_s.map(|b| b / 1024.0))),
+    plain("all_us", "us/io", 9, |r| all(r, |a| a.mean_us)),
+];
+
+fn all(row: &Row, get: fn(&ClassRates) -> Option<f64>) -> Value {
+    row.of_all_classes().and_then(get).into()
+}
+
+/// The columns to show; `all_classes`: a table says something of all classes together.
+pub fn fields(extended: bool, all_classes: bool) -> impl Iterator<Item = &'static Field> {
+    let more = if all_classes { ALL_CLASSES } else { &[] };
+    FIELDS.iter().filter(move |f| extended || !f.extended).chain(more)
 }

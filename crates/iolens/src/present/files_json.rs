@@ -6,6 +6,8 @@ use iolens_core::analysis::files::FilesReport;
 use iolens_core::model::RecordingMeta;
 use serde_json::json;
 
+use super::escape;
+
 /// The document, ended by a newline. Keys carry their unit; what could not be known is null.
 pub fn render(report: &FilesReport, meta: &RecordingMeta, path: &Path) -> String {
     let document = json!({
@@ -19,5 +21,5 @@ pub fn render(report: &FilesReport, meta: &RecordingMeta, path: &Path) -> String
         },
         "files": report,
     });
-    format!("{document:#}\n")
+    escape::json(&format!("{document:#}\n")).into_owned()
 }

@@ -8,28 +8,43 @@ use iolens_core::analysis::files::{By, ClassReport, FilesReport, Group, SlowRequ
 use iolens_core::model::RecordingMeta;
 
 use super::escape::terminal;
-use super::report_text::binary_size;
+use super::layout::{Layout, Role, count_of, number, size};
 
 /// Rows of the tables by process, file or control group.
-const MOST_ROWS: usize = 30;
+const MAX_ROWS: usize = 30;
 /// Slow requests and files shown.
-const MOST_SLOW: usize = 10;
+const MAX_SLOW: usize = 10;
 /// Cells of a waterfall.
 const WATERFALL: usize = 40;
 
 /// The whole text.
-pub fn render(r: &FilesReport, meta: &RecordingMeta) -> String {
+pub fn render(r: &FilesReport, meta: &RecordingMeta, layout: Layout) -> String {
     let mut out = String::new();
     head(&mut out, r, meta);
-    r.classes.iter().for_each(|c| class(&mut out, c));
-    groups(&mut out, title_of(r.by), &r.groups, MOST_ROWS);
+    let mut out = layout.sentences(&out);
+    r.classes.iter().for_each(|c| class(&mut out, c, layout));
+    groups(&mut out, title_of(r.by), &r.groups, MAX_ROWS, layout);
     if r.by != By::Path {
-        groups(&mut out, "Files with most time in calls", &r.files, MOST_SLOW);
+        groups(&mut out, "Top files by time in I/O syscalls", &r.files, MAX_SLOW, layout);
     }
-    syncs(&mut out, r);
-    slowest(&mut out, "Slowest requests", &r.slowest, MOST_SLOW);
-    slowest(&mut out, "Slowest syncs", &r.slowest_syncs, MOST_SLOW / 2);
+    calls(&mut out, r, layout);
+    syncs(&mut out, r, layout);
+    slowest(&mut out, "Slowest requests", &r.slowest, MAX_SLOW, layout);
+    slowest(&mut out, "Slowest syncs", &r.slowest_syncs, MAX_SLOW / 2, layout);
     out
+}
+
+/// A table under its title; the first columns hold words.
+fn table<const N: usize>(
+    out: &mut String,
+    title: &str,
+    columns: [&str; N],
+    words: usize,
+    rows: &[Vec<String>],
+    layout: Layout,
+) {
+    let _ = writeln!(out, "\n{}", layout.paint(Role::Heading, title));
+    out.push_str(&layout.table(&columns.map(str::to_owned), rows, |i| i < words));
 }
 
 fn title_of(by: By) -> &'static str {
@@ -43,7 +58,7 @@ fn title_of(by: By) -> &'static str {
 
 fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
     let _ = write!(out, "{} requests, {} syncs, {} lost", r.requests, r.syncs, r.lost_requests);
-    let _ = writeln!(out, "; source {}", meta.source);
+    let _ = writeln!(out, "; source {}", terminal(&meta.source.to_string()));
     if r.unknown_start > 0 {
         let n = r.unknown_start;
         let _ = writeln!(out, "{n} were opened before recording began: in sums, not in response times");
@@ -76,23 +91,18 @@ fn head(out: &mut String, r: &FilesReport, meta: &RecordingMeta) {
 type Cell = (Option<f64>, Option<f64>);
 
 fn us(v: Option<f64>) -> String {
-    v.map_or_else(|| "-".to_owned(), |v| format!("{v:.1}"))
+    number(v, 1)
 }
 
-fn class(out: &mut String, c: &ClassReport) {
+fn class(out: &mut String, c: &ClassReport, layout: Layout) {
     let tables: Vec<_> = std::iter::once(("all", &c.all)).chain(c.peak.as_ref().map(|p| ("peak", p))).collect();
-    let _ = write!(out, "\n{:<34}", format!("Requests \"{}\", microseconds", c.class));
-    for (name, _) in &tables {
-        let _ = write!(out, "{name:>14}{:>12}", "p95");
-    }
-    out.push('\n');
+    let mut columns = vec!["microseconds".to_owned()];
+    columns.extend(tables.iter().flat_map(|(name, _)| [(*name).to_owned(), "p95".to_owned()]));
+    let mut rows = Vec::new();
     let mut row = |name: &str, values: Vec<Cell>| {
         if values.iter().any(|v| v.0.is_some()) {
-            let _ = write!(out, "  {name:<32}");
-            for (a, b) in &values {
-                let _ = write!(out, "{:>14}{:>12}", us(*a), us(*b));
-            }
-            out.push('\n');
+            let cells = values.iter().flat_map(|(a, b)| [us(*a), us(*b)]);
+            rows.push(std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>());
         }
     };
     let of = |f: &dyn Fn(&ClassTable) -> Cell| tables.iter().map(|(_, t)| f(t)).collect::<Vec<_>>();
@@ -104,20 +114,25 @@ fn class(out: &mut String, c: &ClassReport) {
     row("  first I/O", of(&|t| part(t.direct.first_io)));
     row("  second I/O", of(&|t| part(t.direct.second_io)));
     row("  later I/Os, mean of each", of(&|t| part(t.direct.later_ios)));
-    row("  gaps (the program's own)", of(&|t| part(t.direct.gaps)));
+    row("  think time between calls", of(&|t| part(t.direct.gaps)));
     row("  close", of(&|t| part(t.direct.close)));
-    row("  block I/O inside the calls", of(&|t| part(t.direct.device)));
+    row("  device time", of(&|t| part(t.direct.device)));
     row("cache hits, % of reads", of(&|t| (t.direct.cache_hit_percent, None)));
     row("atomic (one I/O), %", of(&|t| (t.atomic.map(|a| a.percent), None)));
-    row("classical: I/O", of(&|t| (t.classical.map(|c| c.io_us), None)));
-    row("classical: overhead", of(&|t| (t.classical.map(|c| c.overhead_us), None)));
-    conclusions(out, c);
+    row("from response times: I/O", of(&|t| (t.classical.map(|c| c.io_us), None)));
+    row("from response times: overhead", of(&|t| (t.classical.map(|c| c.overhead_us), None)));
+    let _ = writeln!(out, "\n{}", layout.paint(Role::Heading, &format!("Requests \"{}\"", c.class)));
+    out.push_str(&layout.table(&columns, &rows, |i| i == 0));
+    out.push_str(&layout.sentences(&conclusions(c)));
 }
 
-fn conclusions(out: &mut String, c: &ClassReport) {
+fn conclusions(c: &ClassReport) -> String {
+    let mut out = String::new();
     if let Some(v) = &c.all.verdict {
-        let word = if v.valid { "VALID" } else { "INVALID" };
-        let _ = writeln!(out, "  the classical numbers are {word}: {}", v.why);
+        let _ = match v.valid {
+            true => writeln!(out, "  response-time decomposition applies: {}", v.why),
+            false => writeln!(out, "  response-time decomposition not applicable, hidden: {}", v.why),
+        };
     }
     if let Some(a) = &c.all.atomic {
         let _ = write!(out, "  atomic: {:.1} % [{:.1}, {:.1}] of {}", a.percent, a.low_percent, a.high_percent, a.n);
@@ -130,7 +145,7 @@ fn conclusions(out: &mut String, c: &ClassReport) {
         let _ = writeln!(
             out,
             "  response time grows in steps of {}: {:.1} us each, {:+.1} us once",
-            binary_size(s.block_bytes as f64),
+            size(s.block_bytes as f64),
             s.io_us,
             s.overhead_us
         );
@@ -138,6 +153,7 @@ fn conclusions(out: &mut String, c: &ClassReport) {
     if let Some(load) = &c.by_load {
         out.push_str(&by_load(load.slope.zip(load.slope_low).zip(load.slope_high)));
     }
+    out
 }
 
 /// What load does to an I/O: the slope and its interval's ends, in microseconds per request/s.
@@ -150,89 +166,103 @@ fn by_load(slope: Option<((f64, f64), f64)>) -> String {
     }
 }
 
-fn groups(out: &mut String, title: &str, groups: &[Group], most: usize) {
-    let _ = writeln!(
-        out,
-        "\n{:>9} {:>9} {:>10} {:>10} {:>9} {:>9} {:>6} {:>10}  {title}",
-        "requests", "I/Os", "read", "written", "calls s", "device s", "hit %", "median us"
-    );
-    for g in groups.iter().take(most) {
+fn groups(out: &mut String, title: &str, groups: &[Group], most: usize, layout: Layout) {
+    let row = |g: &Group| {
         let gap = &g.gap;
-        let hit = gap.cache_hit_percent.map_or_else(|| "-".to_owned(), |p| format!("{p:.1}"));
-        let _ = writeln!(
-            out,
-            "{:>9} {:>9} {:>10} {:>10} {:>9.3} {:>9.3} {hit:>6} {:>10}  {}",
-            gap.requests,
-            gap.ios,
-            binary_size(gap.bytes_in as f64),
-            binary_size(gap.bytes_out as f64),
-            gap.call_s,
-            gap.device_s,
+        vec![
+            terminal(&g.key).into_owned(),
+            gap.requests.to_string(),
+            gap.ios.to_string(),
+            size(gap.bytes_in as f64),
+            size(gap.bytes_out as f64),
+            number(Some(gap.call_s), 3),
+            number(Some(gap.device_s), 3),
+            number(gap.cache_hit_percent, 1),
             us(g.total_median_us),
-            terminal(&g.key)
-        );
-    }
+        ]
+    };
+    let columns = ["", "requests", "I/Os", "read", "written", "calls s", "device s", "hit %", "median us"];
+    let rows: Vec<Vec<String>> = groups.iter().take(most).map(row).collect();
+    table(out, title, columns, 1, &rows, layout);
     if groups.len() > most {
         let _ = writeln!(out, "{} more; all with --json", groups.len() - most);
     }
 }
 
-fn syncs(out: &mut String, r: &FilesReport) {
-    if r.syncs_by_process.is_empty() {
+/// What a single call took, by file: what databases are judged by.
+fn calls(out: &mut String, r: &FilesReport, layout: Layout) {
+    if r.calls.is_empty() {
         return;
     }
-    let _ = writeln!(out, "\n{:>9} {:>10} {:>10} {:>10} {:>10}  Syncs, microseconds", "n", "p50", "p95", "p99", "max");
-    for g in r.syncs_by_process.iter().take(MOST_SLOW).chain(r.syncs_by_path.iter().take(MOST_SLOW)) {
-        let s = &g.sync;
-        let low = if s.low_n { " (few)" } else { "" };
-        let key = terminal(&g.key);
-        let _ = writeln!(
-            out,
-            "{:>9} {:>10.1} {:>10.1} {:>10.1} {:>10.1}  {key}{low}",
-            s.n, s.p50_us, s.p95_us, s.p99_us, s.max_us
-        );
+    let (mut rows, mut unknown, mut off_percent) = (Vec::new(), false, 0.0f64);
+    for f in r.calls.iter().take(MAX_SLOW) {
+        for (name, c) in [("read", f.read), ("write", f.write), ("fsync", f.sync)] {
+            let Some(c) = c else { continue };
+            unknown |= c.p50_us.is_none();
+            off_percent = off_percent.max(c.quantile_error_percent.unwrap_or(0.0));
+            let few = if c.low_n { " (few)" } else { "" };
+            let words = [terminal(&f.key).into_owned(), format!("{name}{few}"), c.n.to_string()];
+            rows.push(words.into_iter().chain([c.mean_us, c.p50_us, c.p99_us, c.max_us].map(us)).collect());
+        }
     }
-    for m in &r.while_syncing {
-        let _ = writeln!(
-            out,
-            "while syncs waited for {} ({:.3} s) it completed {} writes ({}), {} flushes, {} reads",
-            terminal(&m.device),
-            m.seconds,
-            m.writes,
-            binary_size(m.written_bytes as f64),
-            m.flushes,
-            m.reads
-        );
+    let columns = ["file", "call", "n", "mean us", "p50 us", "p99 us", "max us"];
+    table(out, "Latency per call, by file", columns, 2, &rows, layout);
+    if off_percent > 0.0 {
+        let whose = "p50 and p99 of more than 4 calls on one descriptor";
+        out.push_str(&layout.sentences(&format!("{whose} come from a histogram: off by at most {off_percent:.1} %")));
+    }
+    if unknown {
+        let why = "the recording has no histogram of all reads and writes of the file";
+        out.push_str(&layout.sentences(&format!("- in p50 and p99: {why}")));
     }
 }
 
-fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize) {
+fn syncs(out: &mut String, r: &FilesReport, layout: Layout) {
+    if r.syncs_by_process.is_empty() {
+        return;
+    }
+    let all = r.syncs_by_process.iter().take(MAX_SLOW).chain(r.syncs_by_path.iter().take(MAX_SLOW));
+    let rows: Vec<Vec<String>> = all
+        .map(|g| {
+            let s = &g.sync;
+            let key = format!("{}{}", terminal(&g.key), if s.low_n { " (few)" } else { "" });
+            let times = [s.p50_us, s.p95_us, s.p99_us, s.max_us].map(|v| us(Some(v)));
+            [key, s.n.to_string()].into_iter().chain(times).collect()
+        })
+        .collect();
+    table(out, "Syncs", ["", "n", "p50 us", "p95 us", "p99 us", "max us"], 1, &rows, layout);
+    for m in &r.while_syncing {
+        out.push_str(&layout.sentences(&format!(
+            "while syncs waited for {} ({:.3} s) it completed {} ({}), {}, {}",
+            terminal(&m.device),
+            m.seconds,
+            count_of(m.writes, "write"),
+            size(m.written_bytes as f64),
+            if m.flushes == 1 { "1 flush".to_owned() } else { format!("{} flushes", m.flushes) },
+            count_of(m.reads, "read")
+        )));
+    }
+}
+
+fn slowest(out: &mut String, title: &str, slowest: &[SlowRequest], most: usize, layout: Layout) {
     if slowest.is_empty() {
         return;
     }
-    let legend = "o open, R/W I/O from a device, r from memory, . gap";
-    let _ = writeln!(
-        out,
-        "\n{:>10} {:>12} {:>12} {:>6} {:>10}  {:<51}  {title}",
-        "start s", "calls us", "us", "I/Os", "bytes", legend
-    );
-    for s in slowest.iter().take(most) {
-        let name = s.path.as_deref().unwrap_or("?");
-        let who = s.comm.as_deref().unwrap_or("?");
-        let _ = writeln!(
-            out,
-            "{:>10.3} {:>12.1} {:>12.1} {:>6} {:>10}  {:<51}  {} {} {}",
-            s.start_s,
-            s.call_us,
-            s.total_us,
-            s.ios,
-            binary_size(s.bytes as f64),
+    let row = |s: &SlowRequest| {
+        let (who, name) = (s.comm.as_deref().unwrap_or("?"), s.path.as_deref().unwrap_or("?"));
+        vec![
+            format!("{} {} {}", s.class, terminal(who), terminal(name)),
+            number(Some(s.start_s), 3),
+            us(Some(s.call_us)),
+            us(Some(s.total_us)),
+            s.ios.to_string(),
+            size(s.bytes as f64),
             waterfall(s),
-            s.class,
-            terminal(who),
-            terminal(name)
-        );
-    }
+        ]
+    };
+    let rows: Vec<Vec<String>> = slowest.iter().take(most).map(row).collect();
+    let title = format!("{title} (o open, R/W I/O from a device, r from memory, . gap)");
+    table(out, &title, ["", "start s", "calls us", "us", "I/Os", "bytes", "over time"], 1, &rows, layout);
 }
 
 /// Open, the I/Os that are known one by one, and what lies between, drawn to scale.
@@ -266,12 +296,23 @@ mod tests {
     #[test]
     fn the_text_says_where_the_time_went_and_escapes_names() {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
-        let text = render(&report("/srv/\u{1b}[31mred", 40, 1_000_000), &meta);
+        let text = render(&report("/srv/\u{1b}[31mred", 40, 1_000_000), &meta, Layout::PLAIN);
         assert!(!text.contains('\u{1b}'), "{text}");
+        let calls = "red  read         80     40.0    40.0    40.0    40.0\n";
+        assert!(text.contains(calls) && text.contains("red  fsync (few)   1 "), "{text}");
         for words in ["40 requests, 1 syncs, 0 lost; source ebpf", "first I/O", "Slowest requests", "5000.0"] {
             assert!(text.contains(words), "{words} in\n{text}");
         }
         assert!(text.contains("oooo"), "{text}");
+    }
+
+    #[test]
+    fn nothing_is_wider_than_the_terminal() {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let layout = Layout { width: 80, colour: false };
+        let text = render(&report(&"/srv/a/long/path".repeat(12), 40, 1_000_000), &meta, layout);
+        let wide: Vec<&str> = text.lines().filter(|l| l.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
     }
 
     #[test]
@@ -290,5 +331,11 @@ mod tests {
         assert_eq!(v["files"]["requests"], 40);
         assert_eq!(v["files"]["classes"][0]["all"]["direct"]["open"]["median_us"], 10.0);
         assert!(v["files"]["classes"][0]["steps"].is_null());
+        let calls = &v["files"]["calls"][0];
+        assert_eq!(
+            (&calls["key"], &calls["read"]["n"], &calls["read"]["p99_us"]),
+            (&"/x".into(), &80.into(), &40.0.into())
+        );
+        assert_eq!((&calls["sync"]["max_us"], &calls["write"]), (&5000.0.into(), &serde_json::Value::Null));
     }
 }

@@ -3,29 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use indicatif::{BinaryBytes, HumanCount};
+use indicatif::HumanCount;
 use iolens_core::model::{RecorderCost, Source};
+use iolens_recorder::RecordSummary;
 
-/// What a finished recording amounts to.
-#[derive(Debug, Clone)]
-pub struct RecordSummary {
-    /// Where the observations came from.
-    pub source: Source,
-    /// Length in nanoseconds.
-    pub duration_ns: i64,
-    /// I/Os stored.
-    pub ios: i64,
-    /// I/Os lost.
-    pub lost: i64,
-    /// I/Os whose start was before the recording.
-    pub censored: i64,
-    /// Those of the lost for which there was no room on the disk.
-    pub unwritten: i64,
-    /// Size of the directory.
-    pub disk_bytes: u64,
-    /// What the recorder cost.
-    pub cost: RecorderCost,
-}
+use super::escape;
+use super::layout::{count_of, size};
 
 /// The lines before recording begins; `limits` says what this source cannot show and why.
 pub fn started(source: &Source, limits: &[String], path: &Path) -> String {
@@ -45,12 +28,12 @@ pub fn started(source: &Source, limits: &[String], path: &Path) -> String {
 pub fn progress(at_ns: i64, ios_per_s: f64, ios: i64, lost: i64, disk_bytes: u64, disk_full: bool) -> String {
     let full = if disk_full { "  DISK FULL: counting only" } else { "" };
     format!(
-        "{:>7.1} s  {:>9} I/O/s  {} I/Os  {} lost  {} on disk{full}",
+        "{:>7.1} s  {:>9} IOPS  {}  {} lost  {} on disk{full}",
         at_ns as f64 / 1e9,
         HumanCount(ios_per_s.max(0.0) as u64).to_string(),
-        HumanCount(ios.max(0) as u64),
+        count_of(ios.max(0) as u64, "I/O"),
         HumanCount(lost.max(0) as u64),
-        BinaryBytes(disk_bytes),
+        size(disk_bytes as f64),
     )
 }
 
@@ -62,7 +45,7 @@ pub fn summary(s: &RecordSummary) -> String {
     match s.source {
         Source::Counters => out.push_str("counters only, no single I/O"),
         _ => {
-            let _ = write!(out, "{} I/Os, {} lost", HumanCount(s.ios.max(0) as u64), HumanCount(s.lost.max(0) as u64));
+            let _ = write!(out, "{}, {} lost", count_of(s.ios.max(0) as u64, "I/O"), HumanCount(s.lost.max(0) as u64));
             if s.unwritten > 0 {
                 let _ = write!(out, " ({} because the disk was full)", HumanCount(s.unwritten as u64));
             }
@@ -72,24 +55,37 @@ pub fn summary(s: &RecordSummary) -> String {
         }
     }
     out.push('\n');
-    let _ = write!(out, "{} on disk", BinaryBytes(s.disk_bytes));
+    let _ = write!(out, "{} on disk", size(s.disk_bytes as f64));
     if s.ios > 0 {
         let _ = write!(out, " ({:.1} bytes per I/O)", s.disk_bytes as f64 / s.ios as f64);
     }
-    if let Some(cpu_s) = s.cost.cpu_s.filter(|_| seconds > 0.0) {
-        let _ = write!(out, "; the recorder used {:.2} % of one CPU", cpu_s / seconds * 100.0);
-    }
-    if let Some(rss) = s.cost.max_rss_bytes {
-        let _ = write!(out, " and {} of memory at most", BinaryBytes(rss));
-    }
     out.push('\n');
+    out.push_str(&overhead(&s.cost, seconds));
     out
+}
+
+/// What recording for `seconds` cost: the recorder and the probes apart, and what it took to start apart from both.
+fn overhead(cost: &RecorderCost, seconds: f64) -> String {
+    let Some(cpu_s) = cost.cpu_s.filter(|_| seconds > 0.0) else { return String::new() };
+    let of_core = |s: f64| format!("{s:.2} s CPU ({:.2}% of one core)", 100.0 * s / seconds);
+    let mut out = format!("recorder overhead: {} in user space", of_core(cpu_s));
+    match cost.probe_cpu_s {
+        Some(s) => drop(write!(out, ", {} in BPF probes", of_core(s))),
+        None => out.push_str(", BPF probes not measured"),
+    }
+    if let Some(s) = cost.startup_cpu_s {
+        let _ = write!(out, "; start-up {s:.2} s CPU");
+    }
+    if let Some(rss) = cost.max_rss_bytes {
+        let _ = write!(out, "; peak RSS {}", size(rss as f64));
+    }
+    out + "\n"
 }
 
 /// The line about file-level requests.
 pub fn requests(n: i64, lost: i64, path: &Path) -> String {
-    let (n, lost) = (HumanCount(n.max(0) as u64), HumanCount(lost.max(0) as u64));
-    format!("{n} file-level requests, {lost} lost: iolens files {}\n", shell_word(path))
+    let (n, lost) = (count_of(n.max(0) as u64, "file-level request"), HumanCount(lost.max(0) as u64));
+    format!("{n}, {lost} lost: iolens files {}\n", shell_word(path))
 }
 
 /// What to do with a recording.
@@ -99,13 +95,7 @@ pub fn hints(path: &Path) -> String {
 
 /// `path` as a shell would need it typed.
 pub fn shell_word(path: &Path) -> String {
-    let text = path.to_string_lossy();
-    let plain = |c: char| c.is_alphanumeric() || "-_./+,=:@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.into_owned()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
+    escape::shell(&path.to_string_lossy()).into_owned()
 }
 
 #[cfg(test)]
@@ -122,13 +112,25 @@ mod tests {
             censored: 1,
             unwritten: 4382,
             disk_bytes: 123_450,
-            cost: RecorderCost { cpu_s: Some(0.05), probe_cpu_s: None, max_rss_bytes: Some(20 << 20) },
+            cost: RecorderCost {
+                cpu_s: Some(0.05),
+                startup_cpu_s: Some(0.31),
+                probe_cpu_s: None,
+                max_rss_bytes: Some(20 << 20),
+            },
         };
         assert_eq!(
             summary(&s),
             "10.0 s recorded from ebpf: 12,345 I/Os, 4,384 lost (4,382 because the disk was full), 1 already in flight at \
              the start\n\
-             120.56 KiB on disk (10.0 bytes per I/O); the recorder used 0.50 % of one CPU and 20.00 MiB of memory at most\n"
+             123 kB on disk (10.0 bytes per I/O)\n\
+             recorder overhead: 0.05 s CPU (0.50% of one core) in user space, BPF probes not measured; start-up 0.31 s CPU; \
+             peak RSS 21.0 MB\n"
+        );
+        let measured = RecorderCost { probe_cpu_s: Some(0.01), ..s.cost };
+        assert!(
+            overhead(&measured, 2.0)
+                .contains("(2.50% of one core) in user space, 0.01 s CPU (0.50% of one core) in BPF probes;")
         );
         assert!(hints(Path::new("a b.iolens")).contains("iolens report 'a b.iolens'\n"));
         let none = RecordSummary {
@@ -148,7 +150,7 @@ mod tests {
         let line = progress(61_500_000_000, 234_000.4, 1_000_000, 3, 10 << 20, true);
         assert_eq!(
             line,
-            "   61.5 s    234,000 I/O/s  1,000,000 I/Os  3 lost  10.00 MiB on disk  DISK FULL: counting only"
+            "   61.5 s    234,000 IOPS  1,000,000 I/Os  3 lost  10.5 MB on disk  DISK FULL: counting only"
         );
     }
 }

@@ -1,14 +1,21 @@
 //! One device in depth, as `report --json` and the HTML report give it: keys carry their units.
 
+use iolens_core::analysis::Concurrency;
 use iolens_core::analysis::Report;
-use iolens_core::analysis::bursts::{Burst, SampledView};
-use iolens_core::analysis::capacity::Capacity;
+use iolens_core::analysis::bursts::LimitSource;
+use iolens_core::analysis::capacity::{Capacity, State};
 use iolens_core::analysis::detail::{BurstDetail, DeviceDetail, StreamDetail};
+use iolens_core::analysis::envelope::Unevenness;
+use iolens_core::analysis::io_ticks::UtilCheck;
 use iolens_core::analysis::links::{LinkDetail, LinkStream};
-use iolens_core::analysis::periodicity::Periodicity;
-use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotSummary};
-use iolens_core::model::{DevId, RecordingMeta};
-use serde_json::{Value, json};
+use iolens_core::analysis::models::Fit;
+use iolens_core::analysis::periodicity::{self, Clock, Periodicity};
+use iolens_core::analysis::scan::Measure;
+use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
+use iolens_core::analysis::stages::StagesSummary;
+use iolens_core::analysis::starvation::{self, Starvation};
+use iolens_core::model::{Class, DevId, RecordingMeta};
+use serde::Serialize;
 
 use super::report_json::{device_name, link_name};
 
@@ -16,156 +23,520 @@ fn seconds(ns: i64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Everything about `d` (A2, A3, A6, A12 to A15, A18, A24).
-pub fn detail(d: &DeviceDetail) -> Value {
-    json!({
-        "slots": slots(&d.slots),
-        "util": d.util,
-        "capacity": capacity(&d.capacity),
-        "stages": d.stages,
-        "attribution": {"bin_s": seconds(d.attribution.bin_ns), "differ_percent": d.attribution.differ_percent},
-        "peak_hour": d.peak_hour.map(|p| json!({
-            "start_s": seconds(p.from_ns), "end_s": seconds(p.to_ns), "ios_per_s": p.ios_per_s, "ratio": p.ratio,
-        })),
-        "streams": d.streams.iter().map(stream).collect::<Vec<_>>(),
-    })
+/// What the analyses say of one device.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum Detail<'a> {
+    /// Everything.
+    Full(Box<Full<'a>>),
+    /// The verdicts, at the same places: a few hundred bytes however long the recording.
+    Summary(Summary),
+}
+
+/// Everything about one device.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Full<'a> {
+    slots: SlotsBlock,
+    /// The kernel's busy time against the exact one; `null` without counters or with losses.
+    util: Option<&'a UtilCheck>,
+    capacity: CapacityDetail<'a>,
+    stages: &'a StagesSummary,
+    attribution: AttributionDetail,
+    /// The busiest hour; `null` in recordings of less than two hours.
+    peak_hour: Option<PeakHourBlock>,
+    streams: Vec<StreamBlock<'a>>,
+}
+
+/// The verdicts about one device.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Summary {
+    capacity: CapacityVerdict,
+    streams: Vec<StreamVerdicts>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CapacityVerdict {
+    state: State,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StreamVerdicts {
+    class: Class,
+    bytes: u64,
+    bursts_found: usize,
+    periodicity: PeriodicitySummary,
+    /// `null` if there is nothing to judge.
+    starvation: Option<StarvationSummary>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PeriodicitySummary {
+    verdict: periodicity::Verdict,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StarvationSummary {
+    verdict: starvation::Verdict,
+}
+
+/// Latency by the second of completion against latency by the second of arrival.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct AttributionDetail {
+    bin_s: f64,
+    /// Percent of the seconds with I/O in which the two differ by more than 10 %.
+    differ_percent: Option<f64>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PeakHourBlock {
+    start_s: f64,
+    end_s: f64,
+    ios_per_s: f64,
+    /// Over the rate of the whole.
+    ratio: f64,
+}
+
+/// Capacity, the model behind it and what is left.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CapacityDetail<'a> {
+    state: State,
+    /// Windows with I/O.
+    windows: usize,
+    window_s: f64,
+    /// Highest throughput observed on a plateau, with its 95 % interval.
+    max_ios_per_s: Option<f64>,
+    max_ios_per_s_low: Option<f64>,
+    max_ios_per_s_high: Option<f64>,
+    /// Mean latency at light load, with its 95 % interval.
+    unloaded_us: Option<f64>,
+    unloaded_low_us: Option<f64>,
+    unloaded_high_us: Option<f64>,
+    /// Knee `N*`: how many I/Os the device works on at once, with its 95 % interval.
+    knee_in_flight: Option<f64>,
+    knee_in_flight_low: Option<f64>,
+    knee_in_flight_high: Option<f64>,
+    mean_in_flight: f64,
+    saturated_percent: Option<f64>,
+    headroom_percent: Option<f64>,
+    mix_load_percent: Option<f64>,
+    /// I/Os per second more until the mean latency is twice the one at light load.
+    ios_left_per_s: Option<f64>,
+    best_power_in_flight: Option<f64>,
+    best_power_ios_per_s: Option<f64>,
+    little_residual_percent: Option<f64>,
+    models: &'a [Fit],
+}
+
+/// One class of I/O of one device over time.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct StreamBlock<'a> {
+    class: Class,
+    bytes: u64,
+    slot_s: f64,
+    limit_bytes_per_s: Option<f64>,
+    limit_source: Option<LimitSource>,
+    bursts_found: usize,
+    /// The largest, in the order of time.
+    bursts: Vec<BurstBlock>,
+    /// Most bytes in any window of a width.
+    envelope: Vec<EnvelopeBlock>,
+    unevenness: Vec<UnevennessBlock>,
+    periodicity: PeriodicityBlock<'a>,
+    /// How this class fares while the other one asks for much; `null` if there is nothing to judge.
+    starvation: Option<&'a Starvation>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct EnvelopeBlock {
+    window_s: f64,
+    most_bytes: u64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UnevennessBlock {
+    slot_s: f64,
+    /// How many: n of everything here.
+    slots: u64,
+    /// Index of dispersion of counts, `Var N / E N`: 1 of a Poisson load.
+    dispersion_index: f64,
+    peak_to_mean: f64,
+    duty_percent: f64,
+}
+
+/// A burst of demand.
+#[derive(Serialize, Clone)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BurstBlock {
+    start_s: f64,
+    end_s: f64,
+    /// Slots of at least half of its peak, added up.
+    core_s: f64,
+    /// Of all its I/Os.
+    pub bytes: u64,
+    ios: u64,
+    mean_request_bytes: f64,
+    peak_bytes_per_s: f64,
+    peak_iops: f64,
+    percent_of_limit: f64,
+    exceeds_limit: bool,
+    /// What one-second samples would have shown.
+    mean_1s_bytes_per_s: f64,
+    /// How many times less that is than the peak; `null` where such samples show nothing.
+    hidden_factor: Option<f64>,
+    /// How many like it the background shows in the whole recording by chance, at most 1.
+    p: f64,
+    /// The background's rate of `measure`, per second.
+    baseline: f64,
+    measure: Measure,
+    /// Depth of the token bucket that would absorb it at its own mean rate over one second.
+    bucket_bytes: f64,
+    /// It touches the edge of the recording: it may have been longer.
+    censored: bool,
+    /// I/Os are missing in it.
+    lossy: bool,
+}
+
+impl From<&BurstDetail> for BurstBlock {
+    fn from(b: &BurstDetail) -> BurstBlock {
+        let (burst, second) = (&b.burst, &b.second);
+        BurstBlock {
+            start_s: seconds(burst.from_ns),
+            end_s: seconds(burst.to_ns),
+            core_s: seconds(burst.core_ns),
+            bytes: burst.bytes,
+            ios: burst.ios,
+            mean_request_bytes: burst.mean_bytes,
+            peak_bytes_per_s: burst.peak_bytes_per_s,
+            peak_iops: burst.peak_iops,
+            percent_of_limit: burst.percent_of_limit,
+            exceeds_limit: burst.exceeds_limit,
+            mean_1s_bytes_per_s: second.median_bytes_per_s,
+            hidden_factor: Some(second.hidden_factor).filter(|v| v.is_finite()),
+            p: b.significance.by_chance.min(1.0),
+            baseline: b.significance.baseline_per_s,
+            measure: b.significance.measure,
+            bucket_bytes: burst.bucket_bytes,
+            censored: burst.censored,
+            lossy: b.lossy,
+        }
+    }
+}
+
+/// Whether a load comes back, also when it does not.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PeriodicityBlock<'a> {
+    verdict: periodicity::Verdict,
+    /// Resolution of the times; 0 for single I/Os.
+    slot_s: f64,
+    /// The period of the surest clock, with its 95 % interval.
+    period_s: Option<f64>,
+    period_low_s: Option<f64>,
+    period_high_s: Option<f64>,
+    /// Of the logarithm of KiB, at the period.
+    autocorrelation: Option<f64>,
+    /// How likely chance shows a chain like it anywhere.
+    p_value: Option<f64>,
+    /// Periods from its first to its last beat.
+    cycles: Option<f64>,
+    onsets: usize,
+    /// Onsets that keep its time, of those.
+    onsets_in_step: usize,
+    gap_mean_s: Option<f64>,
+    /// Coefficient of variation of the gaps.
+    gap_cv: Option<f64>,
+    /// Median absolute deviation of the gaps.
+    gap_mad_s: Option<f64>,
+    /// All clocks, the surest first.
+    clocks: &'a [Clock],
+}
+
+impl<'a> From<&'a Periodicity> for PeriodicityBlock<'a> {
+    fn from(p: &'a Periodicity) -> PeriodicityBlock<'a> {
+        PeriodicityBlock {
+            verdict: p.verdict,
+            slot_s: p.slot_s,
+            period_s: p.period_s,
+            period_low_s: p.period_ci_s.map(|ci| ci.0),
+            period_high_s: p.period_ci_s.map(|ci| ci.1),
+            autocorrelation: p.acf,
+            p_value: p.p_value,
+            cycles: p.cycles,
+            onsets: p.onsets,
+            onsets_in_step: p.in_step,
+            gap_mean_s: p.gap_mean_s,
+            gap_cv: p.gap_cv,
+            gap_mad_s: p.gap_mad_s,
+            clocks: &p.clocks,
+        }
+    }
+}
+
+/// Concurrency in slots of time, in groups.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct SlotsBlock {
+    width_s: f64,
+    all: Vec<SlotGroupBlock>,
+    read: Vec<SlotGroupBlock>,
+    write: Vec<SlotGroupBlock>,
+}
+
+impl From<&SlotSummary> for SlotsBlock {
+    fn from(s: &SlotSummary) -> SlotsBlock {
+        let groups = |groups: &[SlotGroup]| groups.iter().map(SlotGroupBlock::from).collect();
+        SlotsBlock { width_s: seconds(SLOT_NS), all: groups(&s.all), read: groups(&s.read), write: groups(&s.write) }
+    }
+}
+
+/// The slots of one stretch of time: nearest-rank quantiles over them.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SlotGroupBlock {
+    start_s: f64,
+    end_s: f64,
+    /// How many: n of every quantile.
+    slots: u64,
+    /// Requests that touch a slot.
+    touched: SlotQuantiles,
+    /// In flight at a slot's beginning.
+    sampled: SlotQuantiles,
+    /// Time-weighted mean in a slot.
+    mean: SlotQuantiles,
+    /// Most at once in a slot.
+    max: SlotQuantiles,
+    touched_percent: f64,
+}
+
+impl From<&SlotGroup> for SlotGroupBlock {
+    fn from(g: &SlotGroup) -> SlotGroupBlock {
+        SlotGroupBlock {
+            start_s: seconds(g.from_ns),
+            end_s: seconds(g.to_ns),
+            slots: g.slots,
+            touched: g.touched,
+            sampled: g.sampled,
+            mean: g.mean,
+            max: g.max,
+            touched_percent: g.touched_percent,
+        }
+    }
+}
+
+/// Devices together, or the devices behind one link.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum SetBlock<'a> {
+    /// Devices together.
+    Devices(DevicesBlock<'a>),
+    /// Behind one link.
+    Link(LinkBlock<StreamBursts>),
+}
+
+/// Devices together: busy is any I/O on any of them.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DevicesBlock<'a> {
+    name: &'static str,
+    /// Its members.
+    pub devices: Vec<String>,
+    /// Layers above them, whose I/Os would count twice.
+    left_out: Vec<String>,
+    busy_percent: Option<f64>,
+    busy_read_percent: Option<f64>,
+    busy_write_percent: Option<f64>,
+    busy_both_percent: Option<f64>,
+    mean_busy_percent: Option<f64>,
+    max_busy_percent: Option<f64>,
+    concurrency: &'a Concurrency,
+    /// As of a device.
+    pub slots: Option<SlotsBlock>,
+}
+
+/// Devices whose data go through one link, with what it carries.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LinkBlock<B> {
+    name: String,
+    devices: Vec<String>,
+    limit_bytes_per_s: f64,
+    limit_source: LimitSource,
+    streams: Vec<LinkStreamBlock<B>>,
+}
+
+/// Reads or writes of all devices behind a link.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LinkStreamBlock<B> {
+    class: Class,
+    bytes: u64,
+    slot_s: f64,
+    bursts_found: usize,
+    #[serde(flatten)]
+    bursts: B,
+}
+
+/// All that are kept of a link's bursts.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct StreamBursts {
+    bursts: Vec<BurstBlock>,
+}
+
+impl StreamBursts {
+    /// From a link's stream.
+    pub fn of(bursts: &[BurstDetail]) -> StreamBursts {
+        StreamBursts { bursts: bursts.iter().map(BurstBlock::from).collect() }
+    }
+}
+
+/// The verdicts about `d`.
+pub fn summary(d: &DeviceDetail) -> Summary {
+    let stream = |s: &StreamDetail| StreamVerdicts {
+        class: s.class,
+        bytes: s.bytes,
+        bursts_found: s.bursts_found,
+        periodicity: PeriodicitySummary { verdict: s.periodicity.verdict },
+        starvation: s.starvation.as_ref().map(|s| StarvationSummary { verdict: s.verdict }),
+    };
+    Summary { capacity: CapacityVerdict { state: d.capacity.state }, streams: d.streams.iter().map(stream).collect() }
+}
+
+/// Everything about `d` (A2, A3, A6, A12 to A15, A18, A24), with at most `bursts` of each stream: the largest.
+pub fn full(d: &DeviceDetail, bursts: usize) -> Full<'_> {
+    Full {
+        slots: (&d.slots).into(),
+        util: d.util.as_ref(),
+        capacity: (&d.capacity).into(),
+        stages: &d.stages,
+        attribution: AttributionDetail {
+            bin_s: seconds(d.attribution.bin_ns),
+            differ_percent: d.attribution.differ_percent,
+        },
+        peak_hour: d.peak_hour.map(|p| PeakHourBlock {
+            start_s: seconds(p.from_ns),
+            end_s: seconds(p.to_ns),
+            ios_per_s: p.ios_per_s,
+            ratio: p.ratio,
+        }),
+        streams: d.streams.iter().map(|s| stream(s, bursts)).collect(),
+    }
 }
 
 /// Devices together (A4): all of them, if any did I/O that was seen.
-pub fn sets(report: &Report, meta: &RecordingMeta) -> Vec<Value> {
+pub fn devices<'a>(report: &'a Report, meta: &RecordingMeta) -> Option<DevicesBlock<'a>> {
     let set = &report.set;
     // One device did all I/O: the set's slots are its own.
     let alone = report.details.iter().find(|d| set.members == [d.dev]).map(|d| &d.slots);
-    let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>();
-    let all = json!({
-        "name": "all",
-        "devices": names(&set.members),
-        "left_out": names(&set.left_out),
-        "busy_percent": set.busy_percent,
-        "busy_read_percent": set.busy_read_percent,
-        "busy_write_percent": set.busy_write_percent,
-        "busy_both_percent": set.busy_both_percent,
-        "mean_busy_percent": set.mean_busy_percent,
-        "max_busy_percent": set.max_busy_percent,
-        "concurrency": set.concurrency,
-        "slots": report.set_slots.as_ref().or(alone).map(slots),
-    });
-    let all = if set.members.is_empty() { Vec::new() } else { vec![all] };
-    all.into_iter().chain(report.links.iter().map(|link| self::link(link, meta))).collect()
+    let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect();
+    (!set.members.is_empty()).then(|| DevicesBlock {
+        name: "all",
+        devices: names(&set.members),
+        left_out: names(&set.left_out),
+        busy_percent: set.busy_percent,
+        busy_read_percent: set.busy_read_percent,
+        busy_write_percent: set.busy_write_percent,
+        busy_both_percent: set.busy_both_percent,
+        mean_busy_percent: set.mean_busy_percent,
+        max_busy_percent: set.max_busy_percent,
+        concurrency: &set.concurrency,
+        slots: report.set_slots.as_ref().or(alone).map(SlotsBlock::from),
+    })
 }
 
-/// Devices behind one link (A13).
-fn link(d: &LinkDetail, meta: &RecordingMeta) -> Value {
-    let devices: Vec<String> = d.link.devices.iter().map(|dev| device_name(meta, *dev)).collect();
-    let stream = |s: &LinkStream| {
-        json!({
-            "class": s.class.name(), "bytes": s.bytes, "slot_s": seconds(s.slot_ns),
-            "bursts_found": s.bursts_found, "bursts": s.bursts.iter().map(burst).collect::<Vec<_>>(),
-        })
+/// Devices behind one link (A13), with what `bursts` makes of the bursts of each stream.
+pub fn link<B>(d: &LinkDetail, meta: &RecordingMeta, bursts: impl Fn(&[BurstDetail]) -> B) -> LinkBlock<B> {
+    let stream = |s: &LinkStream| LinkStreamBlock {
+        class: s.class,
+        bytes: s.bytes,
+        slot_s: seconds(s.slot_ns),
+        bursts_found: s.bursts_found,
+        bursts: bursts(&s.bursts),
     };
-    json!({
-        "name": link_name(&d.link.devices, meta),
-        "devices": devices,
-        "limit_bytes_per_s": d.link.limit.bytes_per_s,
-        "limit_source": d.link.limit.source,
-        "streams": d.streams.iter().map(stream).collect::<Vec<_>>(),
-    })
+    LinkBlock {
+        name: link_name(&d.link.devices, meta),
+        devices: d.link.devices.iter().map(|dev| device_name(meta, *dev)).collect(),
+        limit_bytes_per_s: d.link.limit.bytes_per_s,
+        limit_source: d.link.limit.source,
+        streams: d.streams.iter().map(stream).collect(),
+    }
 }
 
-/// Concurrency in slots, in groups (A3, A4).
-pub fn slots(s: &SlotSummary) -> Value {
-    let groups = |groups: &[SlotGroup]| groups.iter().map(group).collect::<Vec<_>>();
-    json!({
-        "width_s": seconds(SLOT_NS),
-        "all": groups(&s.all), "read": groups(&s.read), "write": groups(&s.write),
-    })
+/// Devices together, then links.
+pub fn sets<'a>(report: &'a Report, meta: &RecordingMeta) -> Vec<SetBlock<'a>> {
+    let links = report.links.iter().map(|d| SetBlock::Link(link(d, meta, StreamBursts::of)));
+    devices(report, meta).map(SetBlock::Devices).into_iter().chain(links).collect()
 }
 
-fn group(g: &SlotGroup) -> Value {
-    json!({
-        "start_s": seconds(g.from_ns), "end_s": seconds(g.to_ns), "slots": g.slots,
-        "touched": g.touched, "sampled": g.sampled, "mean": g.mean, "max": g.max, "touched_percent": g.touched_percent,
-    })
+impl<'a> From<&'a Capacity> for CapacityDetail<'a> {
+    fn from(c: &'a Capacity) -> CapacityDetail<'a> {
+        CapacityDetail {
+            state: c.state,
+            windows: c.windows,
+            window_s: seconds(c.window_ns),
+            max_ios_per_s: c.max_ios_per_s,
+            max_ios_per_s_low: c.max_ios_per_s_ci.map(|ci| ci.0),
+            max_ios_per_s_high: c.max_ios_per_s_ci.map(|ci| ci.1),
+            unloaded_us: c.min_us,
+            unloaded_low_us: c.min_us_ci.map(|ci| ci.0),
+            unloaded_high_us: c.min_us_ci.map(|ci| ci.1),
+            knee_in_flight: c.knee_in_flight,
+            knee_in_flight_low: c.knee_in_flight_ci.map(|ci| ci.0),
+            knee_in_flight_high: c.knee_in_flight_ci.map(|ci| ci.1),
+            mean_in_flight: c.mean_in_flight,
+            saturated_percent: c.saturated_percent,
+            headroom_percent: c.headroom.map(|h| 100.0 * h),
+            mix_load_percent: c.mix_load.map(|rho| 100.0 * rho),
+            ios_left_per_s: c.ios_left_at_twice_min,
+            best_power_in_flight: c.best_power.map(|p| p.0),
+            best_power_ios_per_s: c.best_power.map(|p| p.1),
+            little_residual_percent: c.little_residual.map(|r| 100.0 * r),
+            models: &c.models,
+        }
+    }
 }
 
-fn capacity(c: &Capacity) -> Value {
-    json!({
-        "state": c.state,
-        "windows": c.windows,
-        "window_s": seconds(c.window_ns),
-        "max_ios_per_s": c.max_ios_per_s,
-        "max_ios_per_s_low": c.max_ios_per_s_ci.map(|ci| ci.0),
-        "max_ios_per_s_high": c.max_ios_per_s_ci.map(|ci| ci.1),
-        "unloaded_us": c.min_us,
-        "unloaded_low_us": c.min_us_ci.map(|ci| ci.0),
-        "unloaded_high_us": c.min_us_ci.map(|ci| ci.1),
-        "knee_in_flight": c.knee_in_flight,
-        "knee_in_flight_low": c.knee_in_flight_ci.map(|ci| ci.0),
-        "knee_in_flight_high": c.knee_in_flight_ci.map(|ci| ci.1),
-        "mean_in_flight": c.mean_in_flight,
-        "saturated_percent": c.saturated_percent,
-        "headroom_percent": c.headroom.map(|h| 100.0 * h),
-        "mix_load_percent": c.mix_load.map(|rho| 100.0 * rho),
-        "ios_left_per_s": c.ios_left_at_twice_min,
-        "best_power_in_flight": c.best_power.map(|p| p.0),
-        "best_power_ios_per_s": c.best_power.map(|p| p.1),
-        "little_residual_percent": c.little_residual.map(|r| 100.0 * r),
-        "models": c.models,
-    })
-}
-
-fn stream(s: &StreamDetail) -> Value {
-    json!({
-        "class": s.class.name(),
-        "bytes": s.bytes,
-        "slot_s": seconds(s.slot_ns),
-        "limit_bytes_per_s": s.limit.map(|l| l.bytes_per_s),
-        "limit_source": s.limit.map(|l| l.source),
-        "bursts_found": s.bursts_found,
-        "bursts": s.bursts.iter().map(burst).collect::<Vec<_>>(),
-        "envelope": s.envelope.iter()
-            .map(|(ns, bytes)| json!({"window_s": seconds(*ns), "most_bytes": bytes})).collect::<Vec<_>>(),
-        "unevenness": s.unevenness.iter().map(|u| json!({
-            "slot_s": seconds(u.dt_ns), "slots": u.slots, "dispersion_index": u.idc, "peak_to_mean": u.peak_to_mean,
-            "duty_percent": u.duty_percent,
-        })).collect::<Vec<_>>(),
-        "periodicity": periodicity(&s.periodicity),
-        "starvation": s.starvation,
-    })
-}
-
-fn burst(b: &BurstDetail) -> Value {
-    let (burst, second): (&Burst, &SampledView) = (&b.burst, &b.second);
-    json!({
-        "start_s": seconds(burst.from_ns), "end_s": seconds(burst.to_ns), "core_s": seconds(burst.core_ns),
-        "bytes": burst.bytes, "ios": burst.ios, "mean_request_bytes": burst.mean_bytes,
-        "peak_bytes_per_s": burst.peak_bytes_per_s, "peak_iops": burst.peak_iops,
-        "percent_of_limit": burst.percent_of_limit, "exceeds_limit": burst.exceeds_limit,
-        "mean_1s_bytes_per_s": second.median_bytes_per_s, "hidden_factor": finite(second.hidden_factor),
-        "bucket_bytes": burst.bucket_bytes, "censored": burst.censored, "lossy": b.lossy,
-    })
-}
-
-/// A15's answer, also when it is no.
-pub fn periodicity(p: &Periodicity) -> Value {
-    json!({
-        "verdict": p.verdict,
-        "slot_s": p.slot_s,
-        "period_s": p.period_s,
-        "period_low_s": p.period_ci_s.map(|ci| ci.0),
-        "period_high_s": p.period_ci_s.map(|ci| ci.1),
-        "autocorrelation": p.acf,
-        "p_value": p.p_value,
-        "cycles": p.cycles,
-        "onsets": p.onsets,
-        "onsets_in_step": p.in_step,
-        "gap_mean_s": p.gap_mean_s,
-        "gap_cv": p.gap_cv,
-        "gap_mad_s": p.gap_mad_s,
-    })
-}
-
-/// JSON knows no infinity.
-fn finite(v: f64) -> Option<f64> {
-    v.is_finite().then_some(v)
+fn stream(s: &StreamDetail, bursts: usize) -> StreamBlock<'_> {
+    let mut listed: Vec<&BurstDetail> = s.bursts.iter().collect();
+    if listed.len() > bursts {
+        listed.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
+        listed.truncate(bursts);
+        listed.sort_by_key(|b| b.burst.from_ns);
+    }
+    let unevenness = |u: &Unevenness| UnevennessBlock {
+        slot_s: seconds(u.dt_ns),
+        slots: u.slots,
+        dispersion_index: u.idc,
+        peak_to_mean: u.peak_to_mean,
+        duty_percent: u.duty_percent,
+    };
+    StreamBlock {
+        class: s.class,
+        bytes: s.bytes,
+        slot_s: seconds(s.slot_ns),
+        limit_bytes_per_s: s.limit.map(|l| l.bytes_per_s),
+        limit_source: s.limit.map(|l| l.source),
+        bursts_found: s.bursts_found,
+        bursts: listed.into_iter().map(BurstBlock::from).collect(),
+        envelope: (s.envelope.iter())
+            .map(|(ns, bytes)| EnvelopeBlock { window_s: seconds(*ns), most_bytes: *bytes })
+            .collect(),
+        unevenness: s.unevenness.iter().map(unevenness).collect(),
+        periodicity: (&s.periodicity).into(),
+        starvation: s.starvation.as_ref(),
+    }
 }

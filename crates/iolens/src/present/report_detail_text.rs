@@ -7,32 +7,22 @@ use iolens_core::analysis::capacity::{Capacity, State};
 use iolens_core::analysis::detail::{DeviceDetail, StreamDetail};
 use iolens_core::analysis::io_ticks::{UtilCheck, Verdict as Util};
 use iolens_core::analysis::periodicity::Verdict as Rhythm;
-use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotSummary};
+use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
 use iolens_core::analysis::stages::{Stage, StagesSummary};
 use iolens_core::analysis::starvation::Verdict as Wait;
-use iolens_core::model::Class;
 
 use super::html::capacity::summary;
-use super::report_text::{binary_size, number, wrapped};
+use super::layout::{Layout, number, size};
 
-/// As wide as the table of devices.
-const WIDTH: usize = 119;
 /// Groups of slots that the text shows; `--json` has all.
-const MOST_GROUPS: usize = 12;
+const MAX_GROUPS: usize = 12;
 
-/// The lines under a device, broken where they are too long.
-pub fn detail(out: &mut String, d: &DeviceDetail) {
+/// The lines under a device.
+pub fn detail(out: &mut String, d: &DeviceDetail, layout: Layout) {
     let mut text = String::new();
     lines(&mut text, d);
-    for line in text.lines() {
-        if line.chars().count() <= WIDTH {
-            let _ = writeln!(out, "{line}");
-            continue;
-        }
-        for (i, part) in wrapped(line.trim_start(), WIDTH - 6).iter().enumerate() {
-            let _ = writeln!(out, "{:indent$}{part}", "", indent = if i == 0 { 2 } else { 6 });
-        }
-    }
+    out.push_str(&layout.sentences(&text));
+    slots(out, &d.slots, layout);
 }
 
 fn lines(out: &mut String, d: &DeviceDetail) {
@@ -40,7 +30,6 @@ fn lines(out: &mut String, d: &DeviceDetail) {
         util(out, u);
     }
     stages(out, &d.stages);
-    slots(out, &d.slots);
     capacity(out, &d.capacity);
     d.streams.iter().filter(|s| s.bytes > 0).for_each(|s| rhythm(out, s));
     d.streams.iter().for_each(|s| waiting(out, s));
@@ -63,9 +52,9 @@ fn util(out: &mut String, u: &UtilCheck) {
         Util::BiasedLow => "too low",
         Util::Impossible => "impossible",
     };
-    let sigma = u.sigma_pp.map(|s| format!(", one sigma {s:.2} points")).unwrap_or_default();
+    let sigma = u.sigma_pp.map(|s| format!(" +/- {s:.2} pp (1 sigma)")).unwrap_or_default();
     let expected =
-        u.expected_percent.map(|e| format!(", this kernel must count {e:.2} % for these I/Os")).unwrap_or_default();
+        u.expected_percent.map(|e| format!(", expected from this kernel's estimator {e:.2} %")).unwrap_or_default();
     let _ = writeln!(
         out,
         "  %util: {:.2} % is {verdict}; exactly {:.2} %{expected}{sigma}",
@@ -81,9 +70,9 @@ fn stages(out: &mut String, s: &StagesSummary) {
     let parts = [
         stage("queue", &s.s2d),
         stage("device", &s.d2c).map(|text| format!("{text}, n {}", s.d2c.n)),
-        s.depth_at_issue.map(|n| format!("{n:.2} others with the device when one is issued")),
-        s.seek_p50_sectors.map(|n| format!("median seek {}", binary_size(n as f64 * 512.0))),
-        s.turn_percent.map(|p| format!("{p:.1} % of issues turn between reading and writing")),
+        s.depth_at_issue.map(|n| format!("mean queue depth at issue {n:.2}")),
+        s.seek_p50_sectors.map(|n| format!("median seek {}", size(n as f64 * 512.0))),
+        s.turn_percent.map(|p| format!("read/write switches {p:.1} % of requests")),
     ];
     let _ = writeln!(out, "  stages: {}", known(parts));
     if let Some(b) = &s.bios {
@@ -100,40 +89,32 @@ fn known<const N: usize>(parts: [Option<String>; N]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Concurrency in slots, in groups (A3, A4).
-pub fn slots(out: &mut String, s: &SlotSummary) {
+/// Queue depth in short intervals, in groups (A3, A4).
+pub fn slots(out: &mut String, s: &SlotSummary, layout: Layout) {
     if s.all.is_empty() {
         return;
     }
-    let width_ms = SLOT_NS as f64 / 1e6;
-    let title = format!("  in flight in {width_ms} ms slots, p50/p75:");
-    let (touched, sampled, mean, most, share) = ("touched", "sampled", "mean", "most", "slots touched");
-    let _ = writeln!(out, "{title:<36}{touched:>10}{sampled:>10}{mean:>12}{most:>10}  {share}");
-    for (i, all) in s.all.iter().take(MOST_GROUPS).enumerate() {
-        let when = format!("{:.0}-{:.0} s", all.from_ns as f64 / 1e9, all.to_ns as f64 / 1e9);
+    let _ = writeln!(out, "  queue depth per {} ms interval (p50/p75):", SLOT_NS as f64 / 1e6);
+    let columns = ["  time", "class", "any overlap", "sampled", "mean", "max", "intervals active"].map(str::to_owned);
+    let mut rows = Vec::new();
+    for (i, all) in s.all.iter().take(MAX_GROUPS).enumerate() {
+        let when = format!("  {:.0}-{:.0} s", all.from_ns as f64 / 1e9, all.to_ns as f64 / 1e9);
         let classes = [("all", Some(all)), ("reads", s.read.get(i)), ("writes", s.write.get(i))];
         let shown = classes.into_iter().filter_map(|(name, g)| Some((name, g?)));
         for (name, g) in shown.filter(|(name, g)| *name == "all" || g.touched_percent > 0.0) {
-            let when = if name == "all" { &*when } else { "" };
-            let _ = writeln!(out, "    {when:<22}{name:<10}{}", group(g));
+            rows.push(group(if name == "all" { &when } else { "" }, name, g));
         }
     }
-    if s.all.len() > MOST_GROUPS {
-        let _ = writeln!(out, "    ... and {} more groups (--json has them)", s.all.len() - MOST_GROUPS);
+    out.push_str(&layout.table(&columns, &rows, |i| i < 2));
+    if s.all.len() > MAX_GROUPS {
+        let _ = writeln!(out, "    and {} more groups: --json", s.all.len() - MAX_GROUPS);
     }
 }
 
-fn group(g: &SlotGroup) -> String {
-    let pair = |q: iolens_core::analysis::slots::SlotQuantiles| format!("{}/{}", short(q.p50), short(q.p75));
-    format!(
-        "{:>10}{:>10}{:>12}{:>10}  {:.2} % of {}",
-        pair(g.touched),
-        pair(g.sampled),
-        pair(g.mean),
-        pair(g.max),
-        g.touched_percent,
-        g.slots
-    )
+fn group(when: &str, class: &str, g: &SlotGroup) -> Vec<String> {
+    let pair = |q: SlotQuantiles| format!("{}/{}", short(q.p50), short(q.p75));
+    let active = format!("{:.2} % of {}", g.touched_percent, g.slots);
+    vec![when.to_owned(), class.to_owned(), pair(g.touched), pair(g.sampled), pair(g.mean), pair(g.max), active]
 }
 
 /// Whole numbers without a point.
@@ -165,26 +146,27 @@ fn rhythm(out: &mut String, s: &StreamDetail) {
             let interval = p.period_ci_s.map(|(low, high)| format!(" ({low:.3} to {high:.3})")).unwrap_or_default();
             writeln!(
                 out,
-                "  rhythm of {class}s: every {period:.3} s{interval}, {} periods, p {}{sure}",
+                "  periodicity ({class}s): every {period:.3} s{interval}, {} periods, p {}{sure}",
                 number(p.cycles, 1),
                 number(p.p_value, 4)
             )
         }
         (Rhythm::InsufficientData, _) => {
-            writeln!(out, "  rhythm of {class}s: insufficient data ({} onsets)", p.onsets)
+            writeln!(out, "  periodicity ({class}s): insufficient data (n = {} onsets)", p.onsets)
         }
-        _ => writeln!(out, "  rhythm of {class}s: none beyond chance ({} onsets)", p.onsets),
+        _ => writeln!(out, "  periodicity ({class}s): none detected (n = {} onsets)", p.onsets),
     };
 }
 
 fn waiting(out: &mut String, s: &StreamDetail) {
     let Some(w) = &s.starvation else { return };
-    let other = if s.class == Class::Read { "write" } else { "read" };
+    let other = w.aggressor.name();
     let bursts = if w.bursts == 1 { format!("1 {other} burst") } else { format!("{} {other} bursts", w.bursts) };
     let class = s.class.name();
     let verdict = match w.verdict {
         Wait::Starvation => "starved",
-        Wait::Suggestive => "perhaps starved (fewer than 5 bursts)",
+        Wait::Suggestive => "inconclusive (< 5 bursts)",
+        Wait::SharedLoad => "queueing under shared load",
         Wait::NoEffect => "not noticeably delayed",
         Wait::NoneObserved => {
             let (during, outside) = (w.treated, w.control);
@@ -207,7 +189,7 @@ fn attribution(out: &mut String, a: &AttributionSummary) {
     let Some(differ) = a.differ_percent else { return };
     let _ = writeln!(
         out,
-        "  by arrival instead of completion, {differ:.1} % of the {} s bins with I/O differ by more than 10 %",
+        "  binning by arrival instead of completion changes {differ:.1} % of {} s intervals by > 10 %",
         a.bin_ns as f64 / 1e9
     );
 }

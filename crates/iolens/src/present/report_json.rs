@@ -1,14 +1,18 @@
 //! `report --json`: one document whose keys scripts rely on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use iolens_core::analysis::detail::{DeviceDetail, MOST_BURSTS};
 use iolens_core::analysis::files::FilesReport;
-use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report};
-use iolens_core::model::{Class, DevId, RecordingMeta};
+use iolens_core::analysis::imported::AllClasses;
+use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report, Severity};
+use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::report_detail;
+use super::escape;
+use super::indent::indented;
+use super::report_detail::{self, Detail, SetBlock};
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -22,57 +26,139 @@ pub struct RecordingFacts {
     pub disk_bytes: Option<u64>,
     /// All I/Os in it, inside the window or not.
     pub total_ios: Option<u64>,
-    /// Devices above others that are recorded too: sums leave them out, or an I/O would count on each layer.
-    pub layers: BTreeSet<DevId>,
+    /// Devices above others that are recorded too, each with the names of those: sums leave them out, or an I/O would count
+    /// on each layer.
+    pub layers: BTreeMap<DevId, Vec<String>>,
+    /// Devices of which the user asked for all details in JSON; none: the ones with most I/Os get them.
+    pub detailed: BTreeSet<DevId>,
+}
+
+/// Up to so many devices all have their details in JSON unless some are asked for; of more, so many do.
+const MOST_ALL: usize = 8;
+const MOST_OF_MORE: usize = 4;
+
+/// Bursts listed of all devices that nobody asked for together, in each direction.
+const MOST_BURSTS_LISTED: usize = MOST_BURSTS;
+
+/// The devices whose details are given, and how many bursts of each stream.
+fn detailed(report: &Report, asked: &BTreeSet<DevId>) -> (BTreeSet<DevId>, usize) {
+    if !asked.is_empty() {
+        return (asked.clone(), MOST_BURSTS);
+    }
+    let mut devices: Vec<&DeviceSummary> = report.devices.devices.iter().collect();
+    devices.sort_by_key(|d| std::cmp::Reverse(d.ios()));
+    let most = if devices.len() > MOST_ALL { MOST_OF_MORE } else { MOST_ALL };
+    let busiest: BTreeSet<DevId> = devices.iter().take(most).map(|d| d.dev).collect();
+    let bursts = MOST_BURSTS_LISTED / busiest.len().max(1);
+    (busiest, bursts)
+}
+
+/// I/Os and bytes of the devices that sums leave out, as far as the report's own sums still hold them: those of imported
+/// tables never do.
+pub(super) fn counted_above(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> (u64, u64) {
+    let tables = matches!(meta.source, Source::Import(_)) && facts.total_ios == Some(0);
+    let above = report.devices.devices.iter().filter(|d| !tables && facts.layers.contains_key(&d.dev));
+    above.fold((0, 0), |(ios, bytes), d| (ios + d.ios(), bytes + d.bytes()))
 }
 
 /// The name of `dev`, or its number if the recording does not name it.
 pub fn device_name(meta: &RecordingMeta, dev: DevId) -> String {
-    meta.devices.iter().find(|d| d.id == dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
+    meta.device(dev).map_or_else(|| dev.to_string(), |d| d.name.clone())
 }
 
+/// `iolens report --json`.
 #[derive(Serialize)]
-struct Document<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ReportDocument<'a> {
     schema_version: u32,
     recording: Recording<'a>,
     devices: Vec<DeviceBlock<'a>>,
     /// Devices together; none where no single I/O was recorded.
-    sets: Vec<Value>,
+    sets: Vec<SetBlock<'a>>,
+    /// Conclusions, the most severe first.
     findings: Vec<FindingBlock<'a>>,
     /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
     files: Option<&'a FilesReport>,
 }
 
 #[derive(Serialize)]
-struct Recording<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Recording<'a> {
+    /// As the user named it.
     path: &'a str,
     host: Option<&'a str>,
     kernel: Option<&'a str>,
     start_unix_s: f64,
+    /// Of the part under study.
     duration_s: f64,
     from_s: f64,
     to_s: f64,
+    /// `ebpf`, `counters` or `import:KIND`.
     source: String,
     /// `null` if nothing says how many.
     ios: Option<u64>,
+    /// On which layer sums over devices count an I/O, and what they leave out.
+    layers: Layers<'a>,
+    /// I/Os known to be missing; `null`: not even that is known.
     lost_ios: Option<u64>,
     /// Where and why, an entry for each reason.
-    losses: Vec<Value>,
+    losses: Vec<Loss<'a>>,
     censored_ios: u64,
     recorder: Recorder,
     limits: &'a [String],
 }
 
+/// On which layer sums over devices count an I/O.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Layers<'a> {
+    counted_on: &'static str,
+    /// Of the devices that count; `null` if nothing says how many.
+    ios: Option<u64>,
+    bytes: Option<u64>,
+    left_out: Vec<LeftOut<'a>>,
+}
+
+/// A device above others that were recorded too.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LeftOut<'a> {
+    device: String,
+    /// Names of those.
+    on: &'a [String],
+    ios: u64,
+}
+
+/// I/Os that are missing for one reason.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Loss<'a> {
+    reason: Option<&'a str>,
+    /// `null` if not even their number is known.
+    ios: Option<i64>,
+    /// Stretches of time.
+    intervals: Option<u64>,
+    start_s: f64,
+    end_s: f64,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Recorder {
+    /// User space and probes together, of one core, while it recorded; the same apart, and what it took to start.
     cpu_percent: Option<f64>,
+    cpu_s: Option<f64>,
+    probe_cpu_s: Option<f64>,
+    startup_cpu_s: Option<f64>,
     max_rss_bytes: Option<u64>,
     disk_bytes: Option<u64>,
     bytes_per_io: Option<f64>,
 }
 
+/// One device over the whole window.
 #[derive(Serialize)]
-struct DeviceBlock<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct DeviceStats<'a> {
     name: String,
     major: u32,
     minor: u32,
@@ -80,6 +166,9 @@ struct DeviceBlock<'a> {
     write: &'a ClassSummary,
     discard: &'a ClassSummary,
     flush: &'a ClassSummary,
+    /// Where an imported table says it of all classes together only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all: Option<&'a AllClasses>,
     busy_percent: Option<f64>,
     busy_read_percent: Option<f64>,
     busy_write_percent: Option<f64>,
@@ -88,18 +177,32 @@ struct DeviceBlock<'a> {
     util_io_ticks_percent: Option<f64>,
     concurrency: &'a Concurrency,
     lost_ios: Option<u64>,
-    /// What the other analyses say of it; `null` without single I/Os.
-    detail: Option<Value>,
 }
 
+/// One device, with what the analyses say of it.
 #[derive(Serialize)]
-struct FindingBlock<'a> {
-    kind: &'static str,
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DeviceBlock<'a> {
+    #[serde(flatten)]
+    stats: DeviceStats<'a>,
+    /// `full` or `summary`: how much of the next one is given; `null` without single I/Os.
+    detail_level: Option<&'static str>,
+    /// What the other analyses say of it; `null` without single I/Os.
+    detail: Option<Detail<'a>>,
+}
+
+/// A conclusion, with what it rests on.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FindingBlock<'a> {
+    kind: FindingKind,
+    /// `null` if it is about all.
     device: Option<String>,
     start_s: f64,
     end_s: f64,
-    severity: &'static str,
+    severity: Severity,
     summary: &'a str,
+    /// Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
     evidence: Map<String, Value>,
 }
 
@@ -117,44 +220,70 @@ pub(super) fn bytes_per_io(facts: &RecordingFacts) -> Option<f64> {
 
 /// The document, indented, with a line end. `files` are the recording's file-level requests by class.
 pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, files: Option<&FilesReport>) -> String {
-    let window = report.devices.window;
-    let document = Document {
+    let detailed = detailed(report, &facts.detailed);
+    let document = ReportDocument {
         schema_version: SCHEMA_VERSION,
-        recording: Recording {
-            path: &facts.path,
-            host: meta.host.as_deref(),
-            kernel: meta.kernel.as_deref(),
-            start_unix_s: meta.start_unix_ns as f64 / 1e9,
-            duration_s: window.len_s(),
-            from_s: window.from_ns as f64 / 1e9,
-            to_s: window.to_ns as f64 / 1e9,
-            source: meta.source.to_string(),
-            ios: report.devices.known_ios(),
-            lost_ios: report.devices.lost_ios,
-            losses: report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents).map(loss).collect(),
-            censored_ios: report.devices.censored_ios,
-            recorder: Recorder {
-                cpu_percent: cpu_percent(meta),
-                max_rss_bytes: meta.cost.max_rss_bytes,
-                disk_bytes: facts.disk_bytes,
-                bytes_per_io: bytes_per_io(facts),
-            },
-            limits: &meta.limits,
-        },
-        devices: report.devices.devices.iter().map(|d| device(d, report, meta)).collect(),
+        recording: recording(report, meta, facts),
+        devices: (report.devices.devices.iter())
+            .map(|d| with_detail(device(d, report, meta), report.detail(d.dev), &detailed))
+            .collect(),
         sets: report_detail::sets(report, meta),
-        findings: report.findings.iter().map(|f| finding(f, meta)).collect(),
+        findings: findings(report, meta),
         files,
     };
-    match serde_json::to_string_pretty(&document) {
-        Ok(text) => text + "\n",
+    match indented(&document) {
+        Ok(text) => escape::json(&text).into_owned(),
         // Plain structs with string keys cannot fail to serialise; an error would still be said, as JSON.
         Err(e) => format!("{}\n", serde_json::json!({ "error": e.to_string() })),
     }
 }
 
-fn device<'a>(d: &'a DeviceSummary, report: &Report, meta: &RecordingMeta) -> DeviceBlock<'a> {
-    DeviceBlock {
+/// What was recorded, how, and what is missing.
+pub(super) fn recording<'a>(report: &'a Report, meta: &'a RecordingMeta, facts: &'a RecordingFacts) -> Recording<'a> {
+    let window = report.devices.window;
+    Recording {
+        path: &facts.path,
+        host: meta.host.as_deref(),
+        kernel: meta.kernel.as_deref(),
+        start_unix_s: meta.start_unix_ns as f64 / 1e9,
+        duration_s: window.len_s(),
+        from_s: window.from_ns as f64 / 1e9,
+        to_s: window.to_ns as f64 / 1e9,
+        source: meta.source.to_string(),
+        ios: report.devices.known_ios(),
+        layers: layers(report, meta, facts),
+        lost_ios: report.devices.lost_ios,
+        losses: report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents).map(loss).collect(),
+        censored_ios: report.devices.censored_ios,
+        recorder: Recorder {
+            cpu_percent: cpu_percent(meta),
+            cpu_s: meta.cost.cpu_s,
+            probe_cpu_s: meta.cost.probe_cpu_s,
+            startup_cpu_s: meta.cost.startup_cpu_s,
+            max_rss_bytes: meta.cost.max_rss_bytes,
+            disk_bytes: facts.disk_bytes,
+            bytes_per_io: bytes_per_io(facts),
+        },
+        limits: &meta.limits,
+    }
+}
+
+fn layers<'a>(report: &Report, meta: &RecordingMeta, facts: &'a RecordingFacts) -> Layers<'a> {
+    let (ios, bytes) = counted_above(report, meta, facts);
+    let ios_of = |dev| report.devices.devices.iter().find(|d| d.dev == dev).map_or(0, DeviceSummary::ios);
+    Layers {
+        counted_on: "bottom",
+        ios: report.devices.known_ios().map(|n| n.saturating_sub(ios)),
+        bytes: report.devices.known_bytes().map(|n| n.saturating_sub(bytes)),
+        left_out: (facts.layers.iter())
+            .map(|(dev, on)| LeftOut { device: device_name(meta, *dev), on, ios: ios_of(*dev) })
+            .collect(),
+    }
+}
+
+/// `d` without what the other analyses say of it.
+pub(super) fn device<'a>(d: &'a DeviceSummary, report: &'a Report, meta: &RecordingMeta) -> DeviceStats<'a> {
+    DeviceStats {
         name: device_name(meta, d.dev),
         major: d.dev.major(),
         minor: d.dev.minor(),
@@ -162,6 +291,7 @@ fn device<'a>(d: &'a DeviceSummary, report: &Report, meta: &RecordingMeta) -> De
         write: d.class(Class::Write),
         discard: d.class(Class::Discard),
         flush: d.class(Class::Flush),
+        all: report.all_classes.get(&d.dev),
         busy_percent: d.busy_percent,
         busy_read_percent: d.busy_read_percent,
         busy_write_percent: d.busy_write_percent,
@@ -170,17 +300,38 @@ fn device<'a>(d: &'a DeviceSummary, report: &Report, meta: &RecordingMeta) -> De
         util_io_ticks_percent: report.util_io_ticks_percent.get(&d.dev).copied(),
         concurrency: &d.concurrency,
         lost_ios: d.lost_ios,
-        detail: report.details.iter().find(|detail| detail.dev == d.dev).map(report_detail::detail),
     }
 }
 
+fn with_detail<'a>(
+    stats: DeviceStats<'a>,
+    own: Option<&'a DeviceDetail>,
+    (detailed, bursts): &(BTreeSet<DevId>, usize),
+) -> DeviceBlock<'a> {
+    let (detail_level, detail) = match own {
+        None => (None, None),
+        Some(own) if detailed.contains(&own.dev) => {
+            (Some("full"), Some(Detail::Full(Box::new(report_detail::full(own, *bursts)))))
+        }
+        Some(own) => (Some("summary"), Some(Detail::Summary(report_detail::summary(own)))),
+    };
+    DeviceBlock { stats, detail_level, detail }
+}
+
+/// All findings, in the report's order.
+pub(super) fn findings<'a>(report: &'a Report, meta: &RecordingMeta) -> Vec<FindingBlock<'a>> {
+    report.findings.iter().map(|f| finding(f, meta)).collect()
+}
+
 /// What a finding of losses says, for those who look at the quality of the data first.
-fn loss(f: &Finding) -> Value {
-    let evidence = |key: &str| f.evidence.get(key).cloned().unwrap_or_default();
-    serde_json::json!({
-        "reason": evidence("reason"), "ios": evidence("ios"), "intervals": evidence("intervals"),
-        "start_s": f.from_ns as f64 / 1e9, "end_s": f.to_ns as f64 / 1e9,
-    })
+fn loss(f: &Finding) -> Loss<'_> {
+    Loss {
+        reason: f.evidence.get("reason").and_then(Value::as_str),
+        ios: f.evidence.get("ios").and_then(Value::as_i64),
+        intervals: f.evidence.get("intervals").and_then(Value::as_u64),
+        start_s: f.from_ns as f64 / 1e9,
+        end_s: f.to_ns as f64 / 1e9,
+    }
 }
 
 /// The device of a finding, or the devices of a link by the name that they have as a set; `None` if it is about all.
@@ -200,11 +351,11 @@ fn finding<'a>(f: &'a Finding, meta: &RecordingMeta) -> FindingBlock<'a> {
         evidence.insert("link_devices".to_owned(), names.into());
     }
     FindingBlock {
-        kind: f.kind.name(),
+        kind: f.kind,
         device: finding_place(f, meta),
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
-        severity: f.severity.name(),
+        severity: f.severity,
         summary: &f.summary,
         evidence,
     }
@@ -214,7 +365,7 @@ fn finding<'a>(f: &'a Finding, meta: &RecordingMeta) -> FindingBlock<'a> {
 pub(super) mod tests {
     use super::*;
     use iolens_core::analysis::{ReportBuilder, Window};
-    use iolens_core::model::{Comm, Device, Io, LossReason, Lost, Op, Source};
+    use iolens_core::model::{Comm, Device, Io, LossReason, Lost, Op};
 
     /// A device with a hostile name and writer, an unnamed one, a slow write, a failed read, a loss.
     pub fn sample() -> (Report, RecordingMeta, RecordingFacts) {
@@ -311,6 +462,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn sums_say_on_which_layer_an_io_counts() {
+        let (report, meta, mut facts) = sample();
+        facts.layers = BTreeMap::from([(DevId::new(8, 0), vec!["259:3".to_owned()])]);
+        let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
+        let layers = &doc["recording"]["layers"];
+        assert_eq!((&doc["recording"]["ios"], &layers["ios"], &layers["bytes"]), (&102.into(), &1.into(), &512.into()));
+        let left_out = serde_json::json!([{ "device": "sd\x1b[31ma", "on": ["259:3"], "ios": 101 }]);
+        assert_eq!((&layers["counted_on"], &layers["left_out"]), (&"bottom".into(), &left_out));
+        let text = super::super::report_text::render(&report, &meta, &facts, super::super::layout::Layout::PLAIN);
+        assert!(text.contains("\n1 I/O, ") && text.contains("not in them: sd"), "{text}");
+        assert!(text.contains("(101 I/Os)\n"), "{text}");
+        // Counters know counts only, and the layers' I/Os twice, too; tables were added up without their layers.
+        facts.total_ios = Some(0);
+        assert_eq!(counted_above(&report, &meta, &facts).0, 101);
+        let imported = RecordingMeta { source: Source::Import("iostat".to_owned()), ..meta };
+        assert_eq!(counted_above(&report, &imported, &facts).0, 0);
+    }
+
+    #[test]
     fn devices_together_are_a_set() {
         let (report, meta, facts) = sample();
         let doc: Value = serde_json::from_str(&render(&report, &meta, &facts, None)).expect("valid JSON");
@@ -321,5 +491,47 @@ pub(super) mod tests {
         let empty = ReportBuilder::new(Window::OPEN).finish(0);
         let doc: Value = serde_json::from_str(&render(&empty, &meta, &facts, None)).expect("valid JSON");
         assert_eq!(doc["sets"], serde_json::json!([]));
+    }
+
+    /// So many devices that read and write at random times in so many seconds, twenty I/Os each.
+    fn many(devices: u32, seconds: i64) -> (Report, RecordingMeta) {
+        let mut builder = ReportBuilder::new(Window::new(0, seconds * 1_000_000_000));
+        let (n, mut random) = (i64::from(devices) * 20, 1_u64);
+        let mut below = |limit: i64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as i64 % limit
+        };
+        for i in 0..n {
+            let op = if below(3) == 0 { Op::WRITE } else { Op::READ };
+            let dev = DevId::new(8, below(i64::from(devices)) as u32);
+            let at_ns = seconds * 1_000_000_000 / (n + 1) * (i + 1) + below(977);
+            builder.push(&Io::new(at_ns, dev, op, 4096, Some(1000), 90_000 + below(701)));
+        }
+        (builder.finish(0), RecordingMeta::new(Source::Ebpf, 0))
+    }
+
+    #[test]
+    fn hundreds_of_devices_and_days_fit_two_megabytes_and_details_come_when_asked_for() {
+        for (devices, seconds) in [(500, 60), (500, 86_400), (3, 400 * 86_400)] {
+            let (report, meta) = many(devices, seconds);
+            let facts = RecordingFacts::default();
+            let text = render(&report, &meta, &facts, None);
+            assert!(text.len() <= 2_000_000, "{devices} devices, {seconds} s: {} bytes", text.len());
+            let asked = RecordingFacts { detailed: BTreeSet::from([DevId::new(8, 2)]), ..facts };
+            let doc: Value = serde_json::from_str(&render(&report, &meta, &asked, None)).expect("valid JSON");
+            let levels: Vec<&str> = (doc["devices"].as_array().expect("an array").iter())
+                .map(|d| d["detail_level"].as_str().expect("single I/Os"))
+                .collect();
+            assert_eq!((levels.len(), levels[2]), (devices as usize, "full"));
+            assert_eq!(levels.iter().filter(|l| **l == "summary").count(), devices as usize - 1);
+            let [full, summary] = [2, 1].map(|i| &doc["devices"][i]["detail"]);
+            assert!(full["slots"]["all"].as_array().is_some_and(|g| (1..=73).contains(&g.len())), "{seconds} s");
+            assert!(full["streams"][0]["bursts"].is_array() && summary["streams"][0]["bursts"].is_null());
+            let verdict = report.detail(DevId::new(8, 1)).map(|d| d.streams[1].periodicity.verdict);
+            assert_eq!(summary["streams"][1]["periodicity"]["verdict"], serde_json::json!(verdict));
+        }
+        let (report, meta) = many(3, 60);
+        let doc: Value = serde_json::from_str(&render(&report, &meta, &RecordingFacts::default(), None)).expect("JSON");
+        assert!((0..3).all(|i| doc["devices"][i]["detail_level"] == "full"));
     }
 }

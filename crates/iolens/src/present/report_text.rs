@@ -3,131 +3,138 @@
 use std::fmt::Write;
 
 use iolens_core::analysis::burst_detail::BurstDetail;
+use iolens_core::analysis::imported::AllClasses;
 use iolens_core::analysis::links::LinkDetail;
-use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, FindingKind, Report};
+use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, FindingKind, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
 use super::escape::terminal;
+use super::layout::{Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
-use super::report_json::{RecordingFacts, bytes_per_io, cpu_percent, device_name, finding_place, link_name};
+use super::report_json::{
+    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place, link_name,
+};
 
 /// The whole text.
-pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
-    let mut out = String::new();
-    head(&mut out, report, meta, facts);
-    out.push_str(&findings(report, meta, usize::MAX));
-    devices(&mut out, report, meta);
-    quality(&mut out, report, meta, facts);
+pub fn render(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts, layout: Layout) -> String {
+    let mut out = layout.sentences(&head(report, meta, facts));
+    out.push_str(&findings(report, meta, usize::MAX, layout));
+    devices(&mut out, report, meta, layout);
+    out.push_str(&heading(layout, "Data quality"));
+    out.push_str(&layout.sentences(&quality(report, meta, facts)));
     out
 }
 
-fn head(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) {
+fn heading(layout: Layout, title: &str) -> String {
+    layout.paint(Role::Heading, title) + "\n"
+}
+
+fn head(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+    let mut out = String::new();
     let window = report.devices.window;
-    let begun = jiff::Timestamp::from_nanosecond(i128::from(meta.start_unix_ns) + i128::from(window.from_ns));
-    let begun = begun.map_or_else(|_| "an unknown time".to_owned(), |t| format!("{t:.3}"));
+    let started = jiff::Timestamp::from_nanosecond(i128::from(meta.start_unix_ns) + i128::from(window.from_ns));
+    let started = started.map_or_else(|_| "an unknown time".to_owned(), |t| format!("{t:.3}"));
     let or_unknown =
         |v: &Option<String>| v.as_deref().map_or_else(|| "unknown".to_owned(), |s| terminal(s).into_owned());
     let _ = writeln!(
         out,
-        "{}: {:.3} s from {begun}, host {}, kernel {}, source {}",
+        "{}: {:.3} s from {started}, host {}, kernel {}, source {}",
         terminal(&facts.path),
         window.len_s(),
         or_unknown(&meta.host),
         or_unknown(&meta.kernel),
         terminal(&meta.source.to_string()),
     );
-    // On the layers above, the same I/Os are recorded again.
-    let layers = report.devices.devices.iter().filter(|d| facts.layers.contains(&d.dev));
-    let (ios_above, bytes_above) = layers.fold((0, 0), |(n, b), d| (n + d.ios(), b + d.bytes()));
+    let (ios_above, bytes_above) = counted_above(report, meta, facts);
     let (ios, bytes) = (report.devices.ios - ios_above, report.devices.bytes - bytes_above);
-    let above = match ios_above {
-        0 => String::new(),
-        n => format!(" and the {n} above them in their stacks"),
-    };
     let lost = match report.devices.lost_ios {
         Some(0) => "none lost".to_owned(),
         Some(n) => format!("{n} lost"),
         None => "some lost, number unknown".to_owned(),
     };
-    let ios = report.devices.known_ios().map_or_else(|| "unknown number of".to_owned(), |_| ios.to_string());
-    let size = report.devices.known_bytes().map_or_else(|| "unknown size".to_owned(), |_| binary_size(bytes as f64));
-    let _ = writeln!(out, "{ios} I/Os, {size}{above}, {lost}\n");
-}
-
-/// The findings alone, the first `most` of them.
-pub fn findings(report: &Report, meta: &RecordingMeta, most: usize) -> String {
-    let mut out = String::from("Findings\n");
-    if report.findings.is_empty() {
-        out.push_str("  none\n");
-    }
-    for f in report.findings.iter().take(most) {
-        finding(&mut out, f, meta);
-    }
-    if report.findings.len() > most {
-        let _ = writeln!(out, "  ... and {} more", report.findings.len() - most);
+    let ios = report.devices.known_ios().map_or_else(|| "unknown number of I/Os".to_owned(), |_| count_of(ios, "I/O"));
+    let bytes = report.devices.known_bytes().map_or_else(|| "unknown size".to_owned(), |_| size(bytes as f64));
+    let _ = writeln!(out, "{ios}, {bytes}, {lost}");
+    if !facts.layers.is_empty() {
+        let names: Vec<String> = facts.layers.keys().map(|dev| device_name(meta, *dev)).collect();
+        let ios = if ios_above > 0 { format!(" ({})", count_of(ios_above, "I/O")) } else { String::new() };
+        let _ = writeln!(out, "sums count the bottom layer; not in them: {}{ios}", terminal(&names.join(", ")));
     }
     out.push('\n');
     out
 }
 
-fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta) {
+/// The findings alone, at most `most` of them: of every kind at least the first, then the others in their order.
+pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layout) -> String {
+    let mut out = heading(layout, "Findings");
+    if report.findings.is_empty() {
+        out.push_str("  none\n");
+    }
+    let all = &report.findings;
+    let is_first = |i: usize| all[..i].iter().all(|f| f.kind != all[i].kind);
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|i| !is_first(*i));
+    order.truncate(most.max((0..all.len()).filter(|i| is_first(*i)).count()));
+    order.sort_unstable();
+    order.iter().for_each(|i| finding(&mut out, &all[*i], meta, layout));
+    if order.len() < all.len() {
+        let _ = writeln!(out, "  and {} more of these kinds: iolens report", all.len() - order.len());
+    }
+    out.push('\n');
+    out
+}
+
+fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layout: Layout) {
+    const INDENT: usize = 12;
     let device = finding_place(f, meta).unwrap_or_else(|| "all devices".to_owned());
     let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
-    let _ =
-        writeln!(out, "  {:<8}  {}, {}, {from:.3} s to {to:.3} s", f.severity.name(), f.kind.name(), terminal(&device));
-    for line in wrapped(&terminal(&f.summary), 100) {
-        let _ = writeln!(out, "            {line}");
+    let role = if f.severity == Severity::Warning { Role::Warning } else { Role::Info };
+    let severity = layout.paint(role, &format!("{:<8}", f.severity.name()));
+    let _ = writeln!(out, "  {severity}  {}, {}, {from:.3} s to {to:.3} s", f.kind.name(), terminal(&device));
+    for line in wrapped(&terminal(&f.summary), layout.prose().saturating_sub(INDENT).max(1)) {
+        let _ = writeln!(out, "{:INDENT$}{line}", "");
     }
 }
 
-/// Breaks at spaces so that lines have at most `width` characters, if words allow.
-pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
+/// Columns of the table of devices: classes are indented under their device.
+const COLUMNS: [&str; 11] = [
+    "Device, class",
+    "I/Os",
+    "size",
+    "mean us",
+    "p50 us",
+    "p99 us",
+    "p99.9 us",
+    "max us",
+    "queue us",
+    "device us",
+    "%seq",
+];
 
-fn devices(out: &mut String, report: &Report, meta: &RecordingMeta) {
-    let _ = writeln!(
-        out,
-        "{:<18}{:>11}{:>11}{:>10}{:>10}{:>10}{:>10}{:>11}{:>10}{:>10}{:>7}",
-        "Device, class",
-        "I/Os",
-        "size",
-        "mean us",
-        "p50 us",
-        "p99 us",
-        "p99.9 us",
-        "max us",
-        "queue us",
-        "device us",
-        "%seq"
-    );
-    for d in &report.devices.devices {
-        device(out, d, report, meta);
-    }
-    if report.devices.devices.is_empty() {
+fn devices(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) {
+    let rows: Vec<Vec<String>> = report.devices.devices.iter().flat_map(|d| device_rows(d, report, meta)).collect();
+    out.push_str(&layout.table(&COLUMNS.map(str::to_owned), &rows, |i| i == 0));
+    if rows.is_empty() {
         out.push_str("  no I/O\n");
     }
-    if report.set.members.len() > 1 {
-        set(out, report, meta);
+    out.push('\n');
+    for d in &report.devices.devices {
+        out.push_str(&heading(layout, &terminal(&device_name(meta, d.dev))));
+        device(out, d, report, layout);
     }
-    report.links.iter().for_each(|l| link(out, l, meta));
+    if report.set.members.len() > 1 {
+        set(out, report, meta, layout);
+    }
+    let mut links = String::new();
+    report.links.iter().for_each(|l| link(&mut links, l, meta));
+    out.push_str(&layout.sentences(&links));
     out.push('\n');
 }
 
 /// Devices behind one link (A13).
 fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
     let name = terminal(&link_name(&l.link.devices, meta)).into_owned();
-    let _ = writeln!(out, "link {name}, which carries {}/s", binary_size(l.link.limit.bytes_per_s));
+    let _ = writeln!(out, "link {name}, which carries {}/s", size(l.link.limit.bytes_per_s));
     for s in l.streams.iter().filter(|s| s.bytes > 0) {
         let class = if s.class == Class::Read { "reads" } else { "writes" };
         let bursts = match s.bursts.iter().rev().max_by_key(|b| b.burst.bytes) {
@@ -135,32 +142,29 @@ fn link(out: &mut String, l: &LinkDetail, meta: &RecordingMeta) {
             Some(BurstDetail { burst: b, .. }) => format!(
                 "{} bursts reach half of it, the largest {} in {:.2} s from {:.3} s on, at up to {:.1} % of it",
                 s.bursts_found,
-                binary_size(b.bytes as f64),
+                size(b.bytes as f64),
                 (b.to_ns - b.from_ns) as f64 / 1e9,
                 b.from_ns as f64 / 1e9,
                 b.percent_of_limit
             ),
         };
-        let _ = writeln!(out, "  {class} {}: {bursts}", binary_size(s.bytes as f64));
+        let _ = writeln!(out, "  {class} {}: {bursts}", size(s.bytes as f64));
     }
 }
 
 /// All devices together (A4).
-fn set(out: &mut String, report: &Report, meta: &RecordingMeta) {
+fn set(out: &mut String, report: &Report, meta: &RecordingMeta, layout: Layout) {
     let set = &report.set;
     let names = |devices: &[DevId]| devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>().join(", ");
     let above = match &*set.left_out {
         [] => String::new(),
-        layers => format!(" (without {}, whose I/Os are theirs)", names(layers)),
+        layers => format!(" (without the layers above: {})", names(layers)),
     };
     let title = format!("{} devices together: {}{above}", set.members.len(), names(&set.members));
-    for (i, line) in wrapped(&terminal(&title), 117).iter().enumerate() {
-        let _ = writeln!(out, "{}{line}", if i == 0 { "" } else { "  " });
-    }
-    let _ = writeln!(
-        out,
-        "  any busy {} (reads {}, writes {}, both {}), mean of devices {}, busiest {}\n  \
-         in flight mean {}, p99 {}, max {}",
+    let lines = format!(
+        "{}\n  any busy {} (reads {}, writes {}, both {}), mean of devices {}, busiest {}\n  \
+         in flight mean {}, p99 {}, max {}\n",
+        terminal(&title),
         percent(set.busy_percent),
         percent(set.busy_read_percent),
         percent(set.busy_write_percent),
@@ -171,22 +175,37 @@ fn set(out: &mut String, report: &Report, meta: &RecordingMeta) {
         count(set.concurrency.p99),
         count(set.concurrency.max),
     );
+    out.push_str(&layout.sentences(&lines));
     if let Some(slots) = &report.set_slots {
-        report_detail_text::slots(out, slots);
+        report_detail_text::slots(out, slots, layout);
     }
 }
 
-fn device(out: &mut String, d: &DeviceSummary, report: &Report, meta: &RecordingMeta) {
-    let _ = writeln!(out, "{}", terminal(&device_name(meta, d.dev)));
+fn device_rows(d: &DeviceSummary, report: &Report, meta: &RecordingMeta) -> Vec<Vec<String>> {
+    let mut rows = vec![vec![terminal(&device_name(meta, d.dev)).into_owned()]];
     for class in Class::ALL {
         let c = d.class(class);
         if c.ios > Some(0) || (c.ios.is_none() && (c.bytes > Some(0) || c.mean_us.is_some())) {
-            class_line(out, class, c);
+            let few = if c.low_n && c.ios.is_some() { " (few)" } else { "" };
+            rows.push(class_row(&format!("  {}{few}", class.name()), c));
         }
+    }
+    if let Some(AllClasses { ios, bytes, mean_us, .. }) = report.all_classes.get(&d.dev).copied()
+        && (ios.is_some() || bytes.is_some() || mean_us.is_some())
+    {
+        rows.push(class_row("  all", &ClassSummary { ios, bytes, mean_us, ..ClassSummary::default() }));
+    }
+    rows
+}
+
+fn device(out: &mut String, d: &DeviceSummary, report: &Report, layout: Layout) {
+    let mut lines = String::new();
+    if let Some(us) = report.all_classes.get(&d.dev).and_then(|all| all.service_us) {
+        let _ = writeln!(lines, "  svctm {us:.1} us (obsolete: busy time by I/Os)");
     }
     let util = report.util_io_ticks_percent.get(&d.dev).copied();
     let _ = writeln!(
-        out,
+        lines,
         "  busy {} (reads {}, writes {}; the kernel's %util {}); in flight mean {}, p50 {}, p75 {}, p99 {}, max {}",
         percent(d.busy_percent),
         percent(d.busy_read_percent),
@@ -198,18 +217,17 @@ fn device(out: &mut String, d: &DeviceSummary, report: &Report, meta: &Recording
         count(d.concurrency.p99),
         count(d.concurrency.max),
     );
-    if let Some(detail) = report.details.iter().find(|detail| detail.dev == d.dev) {
-        report_detail_text::detail(out, detail);
+    out.push_str(&layout.sentences(&lines));
+    if let Some(detail) = report.detail(d.dev) {
+        report_detail_text::detail(out, detail, layout);
     }
 }
 
-fn class_line(out: &mut String, class: Class, c: &ClassSummary) {
-    let name = if c.low_n && c.ios.is_some() { format!("{} (few)", class.name()) } else { class.name().to_owned() };
-    let _ = writeln!(
-        out,
-        "  {name:<16}{:>11}{:>11}{:>10}{:>10}{:>10}{:>10}{:>11}{:>10}{:>10}{:>7}",
+fn class_row(name: &str, c: &ClassSummary) -> Vec<String> {
+    vec![
+        name.to_owned(),
         count(c.ios),
-        c.bytes.map_or_else(|| "-".to_owned(), |b| binary_size(b as f64)),
+        c.bytes.map_or_else(|| "-".to_owned(), |b| size(b as f64)),
         number(c.mean_us, 1),
         number(c.p50_us, 1),
         number(c.p99_us, 1),
@@ -218,15 +236,17 @@ fn class_line(out: &mut String, class: Class, c: &ClassSummary) {
         number(c.queue_mean_us, 1),
         number(c.device_mean_us, 1),
         number(c.sequential_percent, 1),
-    );
+    ]
 }
 
-fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) {
-    out.push_str("Data quality\n");
+fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> String {
+    let mut out = String::new();
     let s = &report.devices;
     let _ = match s.lost_ios {
         Some(0) => writeln!(out, "  losses: none"),
-        Some(n) => writeln!(out, "  losses: {n} I/Os, {:.3} % of all", 100.0 * n as f64 / (n + s.ios) as f64),
+        Some(n) => {
+            writeln!(out, "  losses: {}, {:.3} % of all", count_of(n, "I/O"), 100.0 * n as f64 / (n + s.ios) as f64)
+        }
         None => writeln!(out, "  losses: some, their number is unknown"),
     };
     for f in report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents) {
@@ -234,10 +254,10 @@ fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Reco
         let n = f.evidence.get("ios").and_then(serde_json::Value::as_u64);
         let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
         let n = n.map_or_else(|| "unknown number".to_owned(), |n| n.to_string());
-        let _ = writeln!(out, "    {n} ({reason}) within {from:.3} s to {to:.3} s; nothing above holds them");
+        let _ = writeln!(out, "    {n} ({reason}) within {from:.3} s to {to:.3} s; excluded from all figures above");
     }
     if s.censored_ios > 0 {
-        let _ = writeln!(out, "  {} I/Os were in flight when recording began; they are not counted", s.censored_ios);
+        let _ = writeln!(out, "  {} in flight when recording began: not counted", count_of(s.censored_ios, "I/O"));
     }
     if s.clipped.ios > 0 {
         let (n, sec) = (s.clipped.ios, s.clipped.ns as f64 / 1e9);
@@ -264,19 +284,15 @@ fn quality(out: &mut String, report: &Report, meta: &RecordingMeta, facts: &Reco
         out,
         "  recorder: {}% of a core, {} of memory, {} on disk, {} bytes per I/O",
         number(cpu_percent(meta), 2),
-        meta.cost.max_rss_bytes.map_or_else(|| "-".to_owned(), |b| binary_size(b as f64)),
-        facts.disk_bytes.map_or_else(|| "-".to_owned(), |b| binary_size(b as f64)),
+        meta.cost.max_rss_bytes.map_or_else(|| "-".to_owned(), |b| size(b as f64)),
+        facts.disk_bytes.map_or_else(|| "-".to_owned(), |b| size(b as f64)),
         number(bytes_per_io(facts), 1),
     );
     out.push_str(
         "  latency is start to done (queue + device); percentiles are nearest rank, within 0.4 % above 65536 I/Os;\n",
     );
     out.push_str("  %seq: begins where the previous I/O of the same device and class, by start, ended\n");
-}
-
-/// A number that may not be known.
-pub(super) fn number(v: Option<f64>, decimals: usize) -> String {
-    v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| format!("{v:.decimals$}"))
+    out
 }
 
 fn percent(v: Option<f64>) -> String {
@@ -285,18 +301,6 @@ fn percent(v: Option<f64>) -> String {
 
 fn count(v: Option<u64>) -> String {
     v.map_or_else(|| "-".to_owned(), |v| v.to_string())
-}
-
-/// Bytes with a binary unit.
-pub fn binary_size(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
-    let mut value = bytes;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < units.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{value:.0} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
 #[cfg(test)]
@@ -308,7 +312,7 @@ mod tests {
     #[test]
     fn the_text_says_findings_first_and_escapes_names() {
         let (report, meta, facts) = sample();
-        let text = render(&report, &meta, &facts);
+        let text = render(&report, &meta, &facts, Layout::PLAIN);
         insta::assert_snapshot!(text);
         assert!(!text.contains('\x1b'));
     }
@@ -316,15 +320,11 @@ mod tests {
     #[test]
     fn an_empty_recording_gives_an_honest_empty_report() {
         let meta = RecordingMeta::new(Source::Counters, 0);
-        let text = render(&ReportBuilder::new(Window::OPEN).finish(0), &meta, &RecordingFacts::default());
+        let text =
+            render(&ReportBuilder::new(Window::OPEN).finish(0), &meta, &RecordingFacts::default(), Layout::PLAIN);
         assert!(
             text.contains("0 I/Os, 0 B, none lost") && text.contains("no I/O") && text.contains("  none\n"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn sizes_have_binary_units() {
-        assert_eq!([0.0, 1023.0, 1536.0, 1e12].map(binary_size), ["0 B", "1023 B", "1.5 KiB", "931.3 GiB"]);
     }
 }

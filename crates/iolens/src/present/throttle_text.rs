@@ -7,6 +7,8 @@ use iolens_core::analysis::utilisation::Method;
 use iolens_core::model::Histogram;
 use serde_json::json;
 
+use super::layout::size;
+
 /// One decision and what led to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
@@ -90,7 +92,7 @@ pub struct Summary {
     pub actuator: &'static str,
     /// `ebpf` or `counters`.
     pub source: &'static str,
-    /// Whether its own I/O was told from others'.
+    /// Whether its own I/O was separated from others'.
     pub attributed: bool,
     /// Intervals in which it was held.
     pub holding: Share,
@@ -104,18 +106,17 @@ pub fn summary(s: &Summary) -> String {
     let share = 100.0 * s.held.as_secs_f64() / s.took.as_secs_f64().max(1e-9);
     let _ = writeln!(
         out,
-        "held {:.1} of {:.1} s ({share:.0} %) by {}; source {}{}",
+        "throttled {:.1} s of {:.1} s ({share:.0} %) via {}; source {}{}",
         s.held.as_secs_f64(),
         s.took.as_secs_f64(),
         s.actuator,
         s.source,
-        if s.attributed { "" } else { ", own I/O not told from others'" }
+        if s.attributed { "" } else { "; could not separate CMD's own I/O" }
     );
     if let Some((read, written)) = s.moved_bytes {
-        let mib = |b: u64| b as f64 / (1u64 << 20) as f64;
-        let _ = writeln!(out, "the command read {:.1} MiB and wrote {:.1} MiB", mib(read), mib(written));
+        let _ = writeln!(out, "CMD read {} and wrote {}", size(read as f64), size(written as f64));
     }
-    for (name, share) in [("while holding", &s.holding), ("running freely", &s.free)] {
+    for (name, share) in [("while throttled", &s.holding), ("running freely", &s.free)] {
         if share.n > 0 {
             out.push_str(&share_line(name, share, s.attributed));
         }
@@ -185,9 +186,9 @@ mod tests {
             free: Share::default(),
         };
         let text = summary(&s);
-        assert!(text.contains("held 4.0 of 10.0 s (40 %) by cgroup v2 freezer; source ebpf\n"), "{text}");
-        assert!(text.contains("read 1.0 MiB and wrote 3.0 MiB"), "{text}");
-        assert!(text.contains("while holding (2 intervals): disks 70 % busy, others 30 %"), "{text}");
+        assert!(text.contains("throttled 4.0 s of 10.0 s (40 %) via cgroup v2 freezer; source ebpf\n"), "{text}");
+        assert!(text.contains("read 1.05 MB and wrote 3.15 MB"), "{text}");
+        assert!(text.contains("while throttled (2 intervals): disks 70 % busy, others 30 %"), "{text}");
         assert!(!text.contains("freely"), "{text}");
     }
 }

@@ -6,7 +6,7 @@ use iolens_core::analysis::utilisation::{Busy, Combined};
 use iolens_core::model::DevId;
 use serde_json::{Map, Value, json};
 
-use super::escape::terminal;
+use super::escape::{self, terminal};
 
 /// A device of a stack.
 #[derive(Debug, Clone, PartialEq)]
@@ -186,7 +186,7 @@ pub fn json(view: &View) -> String {
         "paths": view.paths.iter().map(path_json).collect::<Vec<_>>(),
         "shared_disks": view.shared().into_iter().map(|(name, paths)| json!({"name": name, "paths": paths})).collect::<Vec<_>>(),
     });
-    format!("{document}\n")
+    escape::json(&format!("{document}\n")).into_owned()
 }
 
 fn path_json(p: &PathView) -> Value {

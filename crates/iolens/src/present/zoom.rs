@@ -1,5 +1,6 @@
 //! The zoom as a table, CSV or JSON.
 
+use std::cell::OnceCell;
 use std::fmt::Write;
 
 use iolens_core::analysis::timeline::{GroupBy, Row};
@@ -7,6 +8,7 @@ use serde_json::{Map, json};
 
 use super::escape;
 use super::fields::{Field, Value, fields};
+use super::layout::{cut, fixed};
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub enum Format {
     Csv,
     /// One array of objects.
     Json,
+    /// An object per row and line, for streams without an end.
+    Ndjson,
 }
 
 /// Writes rows one by one: `begin`, `row` for each, `end`. Whatever was written up to any `row` becomes a valid document
@@ -34,13 +38,103 @@ pub struct ZoomWriter {
     cut_ns: Option<i64>,
     /// Slots end where samples were taken, not on the steps.
     sampled: bool,
+    /// An imported table says something of all classes together only.
+    all_classes: bool,
+    /// Columns of the terminal.
+    width: usize,
+    /// The columns of each line of a row, with their widths: laid out at the first row.
+    lines: OnceCell<Vec<Vec<(&'static Field, usize)>>>,
 }
+
+/// Width of the time, and of the column of device names with the space before it.
+const TIME_WIDTH: usize = 8;
+const DEVICE_WIDTH: usize = 18;
+/// Room for the marks before a name that stands last, and for the name.
+const MARKS_WIDTH: usize = 5;
+const MIN_NAME: usize = 12;
+/// A column of a narrow table: eight digits and a space.
+const NARROW_COLUMN: usize = 9;
 
 impl ZoomWriter {
     /// For rows of `step_ns`, grouped `by`.
     pub fn new(format: Format, by: GroupBy, extended: bool, step_ns: i64) -> ZoomWriter {
         let time_decimals = (0..9).find(|d| step_ns % 10_i64.pow(9 - d) == 0).unwrap_or(9) as usize;
-        ZoomWriter { format, by, extended, step_ns, time_decimals, rows: 0, lossy: 0, cut_ns: None, sampled: false }
+        ZoomWriter {
+            format,
+            by,
+            extended,
+            step_ns,
+            time_decimals,
+            rows: 0,
+            lossy: 0,
+            cut_ns: None,
+            sampled: false,
+            all_classes: false,
+            width: usize::MAX,
+            lines: OnceCell::new(),
+        }
+    }
+
+    /// For a terminal of `width` columns: where a row of the table is too long, it continues in the next line.
+    pub fn with_width(self, width: usize) -> ZoomWriter {
+        ZoomWriter { width, ..self }
+    }
+
+    /// What stands left of the numbers.
+    fn label_width(&self) -> usize {
+        TIME_WIDTH + if self.by == GroupBy::Device { DEVICE_WIDTH } else { 0 }
+    }
+
+    /// What stands right of them.
+    fn name_width(&self) -> usize {
+        MARKS_WIDTH + if self.name_is_last() { MIN_NAME } else { 0 }
+    }
+
+    fn lay_out(&self) -> Vec<Vec<(&'static Field, usize)>> {
+        let wide: usize = self.label_width() + self.fields().map(|f| f.width).sum::<usize>() + self.name_width();
+        let narrow = wide > self.width;
+        let mut lines: Vec<Vec<(&Field, usize)>> = vec![Vec::new()];
+        let mut used = self.label_width();
+        for f in self.fields() {
+            let width = if narrow { f.width.min(NARROW_COLUMN.max(f.title.len() + 1)) } else { f.width };
+            if used + width + self.name_width() > self.width && lines.last().is_some_and(|l| !l.is_empty()) {
+                lines.push(Vec::new());
+                used = self.label_width();
+            }
+            used += width;
+            if let Some(line) = lines.last_mut() {
+                line.push((f, width));
+            }
+        }
+        lines
+    }
+
+    /// The lines of a row: `label` before the first, what `end` makes of the room that is left after the last.
+    fn laid_out(&self, label: &str, cell: impl Fn(&Field) -> String, end: impl Fn(usize) -> String) -> String {
+        let mut out = String::new();
+        let lines = self.lines.get_or_init(|| self.lay_out());
+        for (i, columns) in lines.iter().enumerate() {
+            let mut line = if i == 0 { label.to_owned() } else { " ".repeat(self.label_width()) };
+            columns.iter().for_each(|(f, width)| {
+                let _ = write!(line, "{:>width$}", cell(f));
+            });
+            if i + 1 == lines.len() {
+                let room = self.width.saturating_sub(line.chars().count());
+                line.push_str(&end(room));
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    /// With the columns of all classes together.
+    pub fn with_all_classes(self, all_classes: bool) -> ZoomWriter {
+        ZoomWriter { all_classes, ..self }
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        fields(self.extended, self.all_classes)
     }
 
     /// For rows between samples, each a little early or late: their times have two digits more than the step, and none of
@@ -64,26 +158,25 @@ impl ZoomWriter {
     pub fn begin(&self) -> String {
         match self.format {
             Format::Json => "[".to_owned(),
+            Format::Ndjson => String::new(),
             Format::Csv => {
-                let names =
-                    ["time_s"].into_iter().chain(self.group_name()).chain(fields(self.extended).map(|f| f.name));
+                let names = ["time_s"].into_iter().chain(self.group_name()).chain(self.fields().map(|f| f.name));
+                let names = names.chain(["lossy"]);
                 names.collect::<Vec<_>>().join(",") + "\n"
             }
             Format::Table => {
-                let mut line = format!("{:>8}", "time");
                 let group = self.group_name().unwrap_or("");
-                if self.by == GroupBy::Device {
-                    let _ = write!(line, "  {group:<16}");
-                }
-                fields(self.extended).for_each(|f| {
-                    let _ = write!(line, "{:>w$}", f.title, w = f.width);
-                });
-                if self.name_is_last() {
-                    let _ = write!(line, "     {group}");
-                }
-                line + "\n"
+                let label = self.label("time", group);
+                let end = if self.name_is_last() { format!("     {group}") } else { String::new() };
+                self.laid_out(&label, |f| f.title.to_owned(), |_| end.clone())
             }
         }
+    }
+
+    fn label(&self, time: &str, group: &str) -> String {
+        let device =
+            if self.by == GroupBy::Device { format!("  {:<16}", cut(group, DEVICE_WIDTH - 2)) } else { String::new() };
+        format!("{time:>TIME_WIDTH$}{device}")
     }
 
     /// In the table, names of any length stand where they push no number aside.
@@ -101,7 +194,8 @@ impl ZoomWriter {
         match self.format {
             Format::Table => self.table_row(row, group),
             Format::Csv => self.csv_row(row, group),
-            Format::Json => self.json_row(row, group),
+            Format::Json => format!("{}\n{}", if self.rows == 1 { "" } else { "," }, self.json_row(row, group)),
+            Format::Ndjson => self.json_row(row, group) + "\n",
         }
     }
 
@@ -111,18 +205,14 @@ impl ZoomWriter {
             Format::Json if self.rows == 0 => "]\n".to_owned(),
             Format::Json => "\n]\n".to_owned(),
             Format::Table => self.legend(),
-            Format::Csv => String::new(),
+            Format::Csv | Format::Ndjson => String::new(),
         }
     }
 
     fn legend(&self) -> String {
         let mut out = String::new();
         if self.lossy > 0 {
-            let _ = writeln!(
-                out,
-                "* some I/Os of this slot are missing from the recording ({} of {} rows)",
-                self.lossy, self.rows
-            );
+            let _ = writeln!(out, "* interval contains lost I/Os ({} of {} rows)", self.lossy, self.rows);
         }
         if let Some(note) = self.cut_short() {
             let _ = writeln!(out, "~ {note}");
@@ -133,7 +223,7 @@ impl ZoomWriter {
     /// Which slot was not a whole one, for people; its rates are over the time that it has.
     pub fn cut_short(&self) -> Option<String> {
         let (has_s, step_s) = (self.cut_ns? as f64 / 1e9, self.step_ns as f64 / 1e9);
-        Some(format!("the last slot is cut short: it has {has_s:.3} s of {step_s} s, and rates are over what it has"))
+        Some(format!("partial last interval ({has_s:.3} s of {step_s} s); rates scaled accordingly"))
     }
 
     fn is_cut(&self, row: &Row) -> bool {
@@ -143,21 +233,15 @@ impl ZoomWriter {
     fn table_row(&self, row: &Row, group: &str) -> String {
         // Where a slot ends between the steps, so does its label.
         let decimals = if self.is_cut(row) { self.time_decimals.max(3) } else { self.time_decimals };
-        let mut line = format!("{:>8.decimals$}", row.to_ns as f64 / 1e9);
-        if self.by == GroupBy::Device {
-            let _ = write!(line, "  {:<16}", escape::terminal(group));
-        }
-        for f in fields(self.extended) {
-            let _ = write!(line, "{:>w$}", cell(f, row), w = f.width);
-        }
+        let time = format!("{:.decimals$}", row.to_ns as f64 / 1e9);
+        let group = escape::terminal(group);
         let marks = [row.lossy.then_some(" *"), self.is_cut(row).then_some(" ~")];
         let marks: String = marks.into_iter().flatten().collect();
-        if self.name_is_last() {
-            let _ = write!(line, "{marks:<4} {}", escape::terminal(group));
-        } else {
-            line.push_str(&marks);
-        }
-        line + "\n"
+        let end = |room: usize| match self.name_is_last() {
+            true => format!("{marks:<4} {}", cut(&group, room.saturating_sub(MARKS_WIDTH))),
+            false => marks.clone(),
+        };
+        self.laid_out(&self.label(&time, &group), |f| cell(f, row), end)
     }
 
     fn csv_row(&self, row: &Row, group: &str) -> String {
@@ -165,14 +249,15 @@ impl ZoomWriter {
         if self.group_name().is_some() {
             let _ = write!(line, ",{}", escape::csv(group));
         }
-        for f in fields(self.extended) {
+        for f in self.fields() {
             let _ = match (f.get)(row) {
-                Value::Unknown => write!(line, ","),
+                Value::Unknown | Value::Below(_) => write!(line, ","),
                 Value::Count(n) => write!(line, ",{n}"),
                 Value::Number(v) => write!(line, ",{}", rounded(v)),
             };
         }
-        line + "\n"
+        // Loss is data.
+        line + if row.lossy { ",1\n" } else { ",0\n" }
     }
 
     fn json_row(&self, row: &Row, group: &str) -> String {
@@ -181,9 +266,9 @@ impl ZoomWriter {
         if let Some(name) = self.group_name() {
             out.insert(name.to_owned(), json!(group));
         }
-        for f in fields(self.extended) {
+        for f in self.fields() {
             let value = match (f.get)(row) {
-                Value::Unknown => json!(null),
+                Value::Unknown | Value::Below(_) => json!(null),
                 Value::Count(n) => json!(n),
                 Value::Number(v) => json!(rounded(v)),
             };
@@ -193,7 +278,7 @@ impl ZoomWriter {
         if self.sampled || self.is_cut(row) {
             out.insert("slot_s".to_owned(), json!((row.to_ns - row.from_ns) as f64 / 1e9));
         }
-        format!("{}\n{}", if self.rows == 1 { "" } else { "," }, serde_json::Value::Object(out))
+        escape::json(&serde_json::Value::Object(out).to_string()).into_owned()
     }
 }
 
@@ -201,13 +286,17 @@ fn cell(f: &Field, row: &Row) -> String {
     match (f.get)(row) {
         Value::Unknown => "-".to_owned(),
         Value::Count(n) => n.to_string(),
-        Value::Number(v) => format!("{v:.d$}", d = f.decimals),
+        Value::Number(v) => fixed(v, f.decimals),
+        // Rounded up: it is a bound.
+        Value::Below(v) => format!("<{}", v.ceil()),
     }
 }
 
-/// To a thousandth: finer digits of a rate or a microsecond say nothing.
+/// To a thousandth, and what is smaller to three digits: one I/O in an hour is no rate of 0.
 fn rounded(v: f64) -> f64 {
-    (v * 1e3).round() / 1e3
+    let places = if v == 0.0 || v.abs() >= 0.1 { 3.0 } else { 2.0 - v.abs().log10().floor() };
+    let unit = 10f64.powf(places.min(15.0));
+    (v * unit).round() / unit
 }
 
 #[cfg(test)]
@@ -223,6 +312,7 @@ mod tests {
             to_ns: 153_800_000_000,
             key: GroupKey::Device(DevId(1)),
             flows: [flow(2, 256, 136_888), flow(415, 217_142, 82_941), Flow::default(), Flow::default()],
+            unresolved_ns: [0; 4],
             averages: None,
             lossy: false,
             known: true,
@@ -241,12 +331,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_below_the_resolution_is_no_zero() {
+        let reads = Flow { ios: 30, bytes: 122_880, total_ns: 0 };
+        let quick = Row { flows: [reads, Flow::default(), Flow::default(), Flow::default()], ..row() };
+        let quick = Row { unresolved_ns: [1_000_000; 4], ..quick };
+        let of =
+            |format| written(ZoomWriter::new(format, GroupBy::All, false, 100_000_000), std::slice::from_ref(&quick));
+        assert!(of(Format::Table).contains("      <34"), "{}", of(Format::Table));
+        assert!(of(Format::Csv).ends_with("153.8,300,1200,,0,0,,0\n"), "{}", of(Format::Csv));
+        assert!(of(Format::Json).contains("\"r_us\":null"), "{}", of(Format::Json));
+    }
+
+    #[test]
     fn the_table_looks_as_published() {
         let w = ZoomWriter::new(Format::Table, GroupBy::All, false, 100_000_000);
         let expected = "    time         r/s     Kr/s     us/r         w/s     Kw/s     us/w\n   \
                         153.8          20     2560   136888        4150  2171420    82941\n   \
                         153.9           0        0        -           0        0        - *\n\
-                        * some I/Os of this slot are missing from the recording (1 of 2 rows)\n";
+                        * interval contains lost I/Os (1 of 2 rows)\n";
         assert_eq!(written(w, &[row(), idle()]), expected);
     }
 
@@ -259,9 +361,27 @@ mod tests {
             inflight_max: Some(3),
             ..Extended::default()
         };
-        let expected = "time_s,device,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,r_p99_us,w_p99_us,r_max_us,w_max_us,inflight_mean,inflight_max,busy_percent\n\
-                        153.8,sd\\x1b[1ma,20,2560,136888,4150,2171420,82941,136888,,,,0.123,3,\n";
+        let expected = "time_s,device,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,r_p99_us,w_p99_us,r_max_us,w_max_us,inflight_mean,inflight_max,busy_percent,lossy\n\
+                        153.8,sd\\x1b[1ma,20,2560,136888,4150,2171420,82941,136888,,,,0.123,3,,0\n";
         assert_eq!(written(w, &[Row { extended: Some(x), ..row() }]), expected);
+    }
+
+    #[test]
+    fn losses_and_rare_ios_show_in_csv() {
+        let csv = written(ZoomWriter::new(Format::Csv, GroupBy::All, false, 100_000_000), &[row(), idle()]);
+        assert_eq!(csv.lines().map(|l| &l[l.len() - 2..]).collect::<Vec<_>>(), ["sy", ",0", ",1"], "{csv}");
+        // One I/O in an hour.
+        let rare = [0.000_277_777, 0.123_45, 136_888.000_4, 0.0].map(rounded);
+        assert_eq!(rare, [0.000_278, 0.123, 136_888.0, 0.0]);
+    }
+
+    #[test]
+    fn ndjson_is_a_document_per_line() {
+        let text = written(ZoomWriter::new(Format::Ndjson, GroupBy::Device, false, 100_000_000), &[row(), idle()]);
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|l| serde_json::from_str(l).expect("a document")).collect();
+        assert_eq!((lines.len(), &lines[0]["r_us"]), (2, &json!(136_888.0)));
+        assert_eq!(written(ZoomWriter::new(Format::Ndjson, GroupBy::Device, false, 100_000_000), &[]), "");
     }
 
     #[test]
@@ -288,6 +408,21 @@ mod tests {
         assert!(lines[0].ends_with("us/w     file") && lines[1].ends_with("82941     /a"), "{text}");
         assert!(lines[2].ends_with("- *   /a/very/long/path/of/a/file\\x0a"), "{text}");
         assert_eq!(lines[1].find("/a"), lines[2].find("/a"), "{text}");
+    }
+
+    #[test]
+    fn rows_continue_where_the_terminal_is_narrow() {
+        for (by, name) in
+            [(GroupBy::All, ""), (GroupBy::Device, "a-rather-long-device-name"), (GroupBy::File, "/a/b/c")]
+        {
+            for extended in [false, true] {
+                let mut w = ZoomWriter::new(Format::Table, by, extended, 100_000_000).with_width(80);
+                let text = w.begin() + &w.row(&row(), name) + &w.row(&idle(), &name.repeat(40)) + &w.end();
+                assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+                assert!(text.contains("2171420") && (!extended || text.contains("%busy")), "{text}");
+                assert!(name != "/a/b/c" || text.contains("/a/b/c\n"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -142,7 +142,7 @@ pub struct CalibratedDisk {
 
 impl CalibratedDisk {
     /// `servers` requests at a time are served, each for as long as `programme` says, counted from its arrival. `None`,
-    /// said aloud, where the machine has no FUSE or no loop devices.
+    /// with a message, where the machine has no FUSE or no loop devices.
     pub fn new(mib: u64, servers: usize, programme: Programme) -> Option<CalibratedDisk> {
         let mount = tempfile::tempdir().unwrap();
         let (jobs, asked) = channel();

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, scene};
 
-/// `None`, said aloud, where a program is missing.
+/// `None`, with a message, where a program is missing.
 fn program(name: &str) -> Option<()> {
     let found = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].iter().any(|d| Path::new(d).join(name).exists());
     if !found {
@@ -81,7 +81,7 @@ fn direct_runs_agree_exactly_and_large_blocks_are_split() {
         let bytes = of["identities"].as_array().unwrap().iter().find(|i| i["id"] == "I4.r").unwrap();
         // Read right before and right after, on a device of our own: the same number of bytes on both sides.
         assert_eq!((&bytes["left"], bytes["holds"].as_u64()), (&bytes["right"], Some(1)), "{bytes:#}");
-        assert_said(&r, &format!("randread libaio direct {depth} 524288"), "splitting: each I/O became 2.0");
+        assert_said(&r, &format!("randread libaio direct {depth} 524288"), "splitting: 2.00 requests per I/O");
     }
     // The same document again, from the cells alone.
     let out = dir.path().join("out");
@@ -255,7 +255,7 @@ impl Drop for SlowDisk {
     }
 }
 
-/// `None`, said aloud, where so much runs that nothing is served when it is due: the disk's programmed time is then not
+/// `None`, with a message, where so much runs that nothing is served when it is due: the disk's programmed time is then not
 /// what an I/O takes.
 fn calm() -> Option<()> {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap();
@@ -314,7 +314,7 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
 }
 
 /// Starts an experiment of several runs on a loop device of its own and waits until the first of them is complete.
-fn begun(dir: &Path) -> (Child, Vec<String>) {
+fn started(dir: &Path) -> (Child, Vec<String>) {
     let out = dir.join("out");
     let words = [
         "lab",
@@ -382,7 +382,7 @@ fn ctrl_c_and_term_leave_nothing_behind_and_the_experiment_goes_on() {
     let (Some(()), Some(())) = (program("fio"), loops()) else { return };
     for by in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let dir = on_a_disk();
-        let (child, words) = begun(dir.path());
+        let (child, words) = started(dir.path());
         assert!(!left_behind(dir.path()).is_empty(), "there was something to leave behind");
         signal(&child, by);
         let ended = child.wait_with_output().unwrap();
@@ -413,7 +413,7 @@ fn after_a_kill_clean_takes_everything_away() {
     let (Some(()), Some(())) = (program("fio"), loops()) else { return };
     let dir = on_a_disk();
     let out = dir.path().join("out");
-    let (mut child, words) = begun(dir.path());
+    let (mut child, words) = started(dir.path());
     assert_refused(&run(&["lab", "clean", text(&out)]), &["is running"]);
     signal(&child, rustix::process::Signal::KILL);
     child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What the tests need of the machine: the program, a loop device, a load; and reasons to skip aloud.
+//! What the tests need of the machine: the program, a loop device, a load; and reasons to skip, with a message.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -43,7 +43,7 @@ pub fn assert_refused(out: &Output, words: &[&str]) {
     assert!(out.stdout.is_empty(), "{}", scene(out));
 }
 
-/// `None`, said aloud, where eBPF is not allowed.
+/// `None`, with a message, where eBPF is not allowed.
 pub fn ebpf() -> Option<()> {
     match iolens_observe::trace::Tracer::start(Default::default()) {
         Ok(_) => Some(()),
@@ -67,7 +67,7 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// `None`, said aloud, where the machine has none to give.
+    /// `None`, with a message, where the machine has none to give.
     pub fn new(mib: u64) -> Option<LoopDevice> {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -128,7 +128,7 @@ impl Drop for LoopDevice {
     }
 }
 
-/// A new ext4 on `device`, mounted until dropped; `None`, said aloud, where that is not possible.
+/// A new ext4 on `device`, mounted until dropped; `None`, with a message, where that is not possible.
 pub struct Mounted(tempfile::TempDir);
 
 impl Mounted {
@@ -165,9 +165,14 @@ pub struct Recorder(pub Child);
 impl Recorder {
     /// Starts `iolens record -o DIR` and waits until the probes are attached.
     pub fn start(directory: &Path, arguments: &[&str]) -> Recorder {
+        Recorder::start_as(directory, arguments, |command| command)
+    }
+
+    /// The same of a command that is changed in some way.
+    pub fn start_as(directory: &Path, arguments: &[&str], changed: impl Fn(Command) -> Command) -> Recorder {
         let mut all = vec!["record", "-o", directory.to_str().unwrap()];
         all.extend_from_slice(arguments);
-        let mut child = iolens(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = changed(iolens(&all)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let begin = Instant::now();
         while !directory.join("meta.json").exists() {
             assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));

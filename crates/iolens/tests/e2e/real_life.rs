@@ -1,4 +1,4 @@
-//! What people meet: a journal that breathes, a copy beside a database, a load of many workers. Found and named?
+//! What people meet: a journal that commits periodically, a copy beside a database, a load of many workers. Found and named?
 
 use std::fs::File;
 use std::io::Write as _;
@@ -31,12 +31,12 @@ fn fio(arguments: &[&str]) -> Option<std::process::Child> {
 /// The journal commits five seconds after the first change; at least five periods make a verdict. 90 s with
 /// `IOLENS_FULL=1`.
 #[test]
-fn a_file_appended_to_makes_the_journal_breathe() {
+fn a_file_appended_to_makes_the_journal_commit_periodically() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };
     let Some(mounted) = Mounted::ext4(&device) else { return };
     // Others that use the processors shift the writes; they do not do so always.
     let is_period = |period: f64| (4.99..=5.15).contains(&period);
-    let mut runs = std::iter::repeat_with(|| breathing(device.name(), mounted.path())).take(5);
+    let mut runs = std::iter::repeat_with(|| journal_period(device.name(), mounted.path())).take(5);
     let rhythm = runs.find_map(|r| r.filter(|r| is_period(r["evidence"]["period_s"].as_f64().unwrap())));
     let rhythm = rhythm.expect("a period of five seconds, and what timers round up, in one of five runs");
     let cause = rhythm["evidence"]["cause"].as_str().unwrap();
@@ -45,7 +45,7 @@ fn a_file_appended_to_makes_the_journal_breathe() {
 }
 
 /// Appends to a file below `dir` for a while; the rhythm that the report finds on the device, if it is one.
-fn breathing(device: &str, dir: &Path) -> Option<Value> {
+fn journal_period(device: &str, dir: &Path) -> Option<Value> {
     let seconds = if std::env::var_os("IOLENS_FULL").is_some() { 90 } else { 42 };
     let recordings = tempfile::tempdir().unwrap();
     let path = recordings.path().join("r.iolens");
@@ -113,7 +113,8 @@ fn a_buffered_copy_starves_direct_readers_and_is_named_with_its_file() {
 fn starved_by_dd(path: &Path, report: &Value) -> Result<(), String> {
     let lost = report["recording"]["lost_ios"].as_f64().unwrap_or(f64::INFINITY);
     let written = written_by(path, "dd[");
-    assert!(written >= 128.0 * COPIES as f64 - lost, "laid to dd: {written} MiB, {lost} I/Os lost");
+    // Rates are printed with some digits only.
+    assert!(written >= 128.0 * COPIES as f64 - lost - 0.1, "laid to dd: {written} MiB, {lost} I/Os lost");
     let metadata = written_by(path, "sync[");
     assert!(metadata < 8.0, "who flushes is not who wrote: {metadata} MiB of sync's");
     let starved = findings(report, "starvation");

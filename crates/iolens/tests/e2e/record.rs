@@ -45,7 +45,7 @@ fn every_read_is_in_the_recording_and_in_its_report() {
 
     let zoom = run(&["zoom", path.to_str().unwrap(), "--step", "100ms", "--format", "csv"]);
     let text = String::from_utf8(zoom.stdout).unwrap();
-    assert!(text.starts_with("time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us\n"), "{text}");
+    assert!(text.starts_with("time_s,r_per_s,r_kib_per_s,r_us,w_per_s,w_kib_per_s,w_us,lossy\n"), "{text}");
     let (mut before, mut sum) = (0.0, 0.0);
     for line in text.lines().skip(1) {
         let numbers: Vec<f64> = line.split(',').take(2).map(|n| n.parse().unwrap()).collect();
@@ -67,6 +67,24 @@ fn the_recorded_commands_exit_code_is_passed_through() {
 }
 
 #[test]
+fn a_recorded_command_starts_after_the_probes_are_attached() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.iolens");
+    let before = device.stat();
+    let input = format!("if=/dev/{}", device.name());
+    let dd = ["dd", &input, "of=/dev/null", "bs=4096", "count=8", "iflag=direct", "status=none"];
+    let out = run(&[&["record", "-q", "-d", device.name(), "-o", path.to_str().unwrap(), "--"][..], &dd].concat());
+    assert!(out.status.success(), "{}", scene(&out));
+    let reads = device.stat()[0] - before[0];
+    let recording = Recording::open(&path).unwrap();
+    let ios: Vec<_> = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).collect();
+    let lost = recording.lost(i64::MIN..i64::MAX);
+    assert_eq!(ios.len() as i64 + hidden(&lost), reads as i64, "{lost:?}");
+    assert!(reads >= 8 && ios.iter().all(|io| io.queue_ns.is_some() && io.start_ns() > 0), "each start was seen");
+}
+
+#[test]
 fn without_ebpf_counters_are_recorded_and_it_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r.iolens");
@@ -82,7 +100,8 @@ fn without_ebpf_counters_are_recorded_and_it_says_so() {
 #[test]
 fn an_unprivileged_user_gets_counters_and_the_reason() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    // As /tmp is: without the sticky bit it would be refused.
+    std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o1777)).unwrap();
     let path = dir.path().join("r.iolens");
     let program = env!("CARGO_BIN_EXE_iolens");
     let out = Command::new("setpriv")

@@ -73,7 +73,46 @@ fn sums_count_an_io_through_a_stack_once_and_say_so() {
     }
     let text = run(&["report", path.to_str().unwrap()]);
     let text = String::from_utf8(text.stdout).unwrap();
-    let head = text.lines().nth(1).unwrap();
-    let expected = format!("{lower} I/Os, ");
-    assert!(head.starts_with(&expected) && head.contains(&format!("the {upper} above them")), "{head}");
+    let mut head = text.lines().skip(1);
+    let (ios, layers) = (head.next().unwrap(), head.next().unwrap());
+    assert!(ios.starts_with(&format!("{lower} I/Os, ")), "{ios}");
+    assert!(layers.contains(&format!("not in them: {} ({upper} I/Os)", mapped.kernel_name)), "{layers}");
+}
+
+/// A loop device over a file: sysfs lists no disk under it, and the file's disk has the same reads.
+#[test]
+fn reads_of_a_loop_device_over_a_file_count_on_the_files_disk() {
+    let Some(()) = ebpf() else { return };
+    let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+    let file = dir.path().join("disk.img");
+    let filled = Command::new("dd")
+        .arg(format!("of={}", file.display()))
+        .args(["if=/dev/urandom", "bs=1M", "count=8", "conv=fsync", "status=none"])
+        .status();
+    assert!(filled.unwrap().success());
+    let on = Command::new("findmnt").args(["-n", "-o", "SOURCE", "-T", dir.path().to_str().unwrap()]).output();
+    if !on.as_ref().is_ok_and(|o| o.stdout.starts_with(b"/dev/")) {
+        eprintln!("SKIP: /var/tmp is on no block device: {on:?}");
+        return;
+    }
+    let Some(device) = LoopDevice::over(file, &["--direct-io=on"]) else { return };
+    let path = dir.path().join("r.iolens");
+    let input = format!("if={}", device.path.display());
+    let out = iolens(&["record", "-q", "-o", path.to_str().unwrap(), "--"])
+        .args(["dd", &input, "of=/dev/null", "bs=4k", "count=500", "iflag=direct", "status=none"])
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", scene(&out));
+    let out = run(&["report", path.to_str().unwrap(), "--json"]);
+    let json: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let layers = &json["recording"]["layers"];
+    let left_out = layers["left_out"].as_array().unwrap().iter().find(|l| l["device"] == device.name());
+    let upper = left_out.unwrap_or_else(|| panic!("{layers}"))["ios"].as_u64().unwrap();
+    assert!(upper >= 490, "{layers}");
+    assert!(json["recording"]["ios"].as_u64().unwrap() >= layers["ios"].as_u64().unwrap() + upper, "{layers}");
+    let set = &json["sets"][0];
+    assert!(!set["devices"].as_array().unwrap().contains(&device.name().into()), "{}", set["devices"]);
+    let out = run(&["zoom", path.to_str().unwrap(), "--step", "1h"]);
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(said.contains("once, on the bottom layer") && said.contains(&format!("{} (on ", device.name())), "{said}");
 }

@@ -11,12 +11,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::machine::{LoopDevice, assert_refused, iolens, read_in_sequence, run, scene};
 
 /// How long anything may take that must happen in the end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is() {
-        assert!(begin.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}");
+        assert!(begin.elapsed() < TIMEOUT, "not after {TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -24,7 +24,7 @@ pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
 /// This crate's folder, if it lies on a disk that can be measured.
 pub fn home() -> Option<&'static str> {
     let here = env!("CARGO_MANIFEST_DIR");
-    let signal = iolens::control::Utilisation::of_path(here).unwrap();
+    let signal = iolens_control::Utilisation::of_path(here).unwrap();
     match signal.no_disk() {
         Some(why) => {
             eprintln!("SKIP: {here}: {why}");
@@ -59,9 +59,11 @@ fn the_commands_exit_code_is_passed_through() {
     {
         let out = iolens(&["throttle", "--source", "counters", "--path", home, "--"]).args(command).output().unwrap();
         let said = String::from_utf8_lossy(&out.stderr);
-        let said: Vec<&str> = said.lines().filter(|l| !l.contains("counters only")).collect();
+        // On a busy machine the command lasts for an interval or more, and there is something to say of them.
+        let extra = |l: &&str| l.contains("counters only") || l.starts_with("while ");
+        let said: Vec<&str> = said.lines().filter(|l| !extra(l)).collect();
         assert_eq!((out.status.code(), said.len()), (Some(expected), lines), "{command:?}: {}", scene(&out));
-        assert_eq!(said[0].contains("held"), lines == 2, "{}", scene(&out));
+        assert_eq!(said[0].starts_with("throttled "), lines == 2, "{}", scene(&out));
     }
 }
 
@@ -109,7 +111,7 @@ fn signals_are_passed_on() {
 fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
     let Some(home) = home() else { return };
     let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("brake.ndjson");
+    let log = dir.path().join("throttle.ndjson");
     let out = run(&[
         "throttle",
         "--source",
@@ -132,7 +134,7 @@ fn each_decision_is_a_line_of_the_log_and_the_summary_says_what_was_done() {
         assert!(json["duty_percent"].as_f64().unwrap() > 0.0 && json["mode"].is_string(), "{line}");
     }
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
-    assert!(said.contains("source counters") && said.contains("the command read"), "{said}");
+    assert!(said.contains("source counters") && said.contains("CMD read"), "{said}");
 }
 
 /// Writes two hundred lines, a few milliseconds apart, and a last one.
@@ -144,7 +146,7 @@ fn expected() -> String {
 }
 
 /// Whether any control group of this process id is left.
-fn left_over(pid: u32) -> Option<PathBuf> {
+pub fn left_over(pid: u32) -> Option<PathBuf> {
     let name = format!("iolens-throttle-{pid}");
     ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/freezer", "/sys/fs/cgroup/blkio"]
         .iter()
@@ -152,7 +154,7 @@ fn left_over(pid: u32) -> Option<PathBuf> {
         .find(|p| p.exists())
 }
 
-/// Starts the work under a brake that holds it nearly all the time, kills iolens while it does, and looks at what the
+/// Starts the work under a throttle that holds it nearly all the time, kills iolens while it does, and looks at what the
 /// work has left.
 fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
     let out = dir.join(format!("{actuator}-{i}"));
@@ -208,7 +210,7 @@ fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
                 let (device, dir) = (&device, dir.path());
                 s.spawn(move || {
                     for i in 0..5 {
-                        let freezer = iolens::control::Actuator::freezer().is_ok();
+                        let freezer = iolens_control::Actuator::freezer().is_ok();
                         if !freezer {
                             eprintln!("SKIP: no freezer here: signals only");
                         }
@@ -243,7 +245,7 @@ fn rate_limit(pid: u32) -> Option<String> {
 fn a_rate_is_limited_while_the_disk_is_busy_and_lifted_after_kill_9() {
     let Some(device) = LoopDevice::new(16) else { return };
     let disk = device.path.to_str().unwrap();
-    let why = match iolens::control::Rates::new(&[]) {
+    let why = match iolens_control::Rates::new(&[]) {
         Ok(_) => None,
         Err(why) => Some(why.join("; ")),
     };

@@ -25,7 +25,7 @@ fn command_of(iolens: &Child) -> Option<u32> {
 /// Each way of holding a command that this machine has.
 fn actuators() -> Vec<&'static str> {
     let mut all = vec!["signals"];
-    if iolens::control::Actuator::freezer().is_ok() {
+    if iolens_control::Actuator::freezer().is_ok() {
         all.push("freezer");
     } else {
         eprintln!("SKIP: no freezer here: signals only");

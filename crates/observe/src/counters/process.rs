@@ -3,27 +3,39 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
+static PIPES_IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Runs before Rust's start-up, which opens `/dev/null` in place of standard descriptors that are closed.
-extern "C" fn look_at_stdout() {
+/// Runs before Rust's start-up, which opens `/dev/null` in place of standard descriptors that are closed, and ignores
+/// SIGPIPE.
+extern "C" fn look_at_inheritance() {
     // SAFETY: F_GETFD takes no argument and touches no memory.
     let closed = unsafe { libc::fcntl(1, libc::F_GETFD) } == -1;
     STDOUT_CLOSED.store(closed, Ordering::Relaxed);
+    PIPES_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
 }
 
 // SAFETY: `.init_array` holds pointers to functions that the C library calls once before main; this one does nothing
 // that needs an initialised runtime.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_STDOUT: extern "C" fn() = look_at_stdout;
+static LOOK_AT_INHERITANCE: extern "C" fn() = look_at_inheritance;
 
 /// Whether the process was started with its standard output closed.
 pub fn stdout_was_closed() -> bool {
     STDOUT_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Lets a write to a closed pipe end the process, as it ends a C program (Rust programs start with that signal ignored).
+/// Whether the process was started with SIGPIPE ignored.
+pub fn broken_pipes_were_ignored() -> bool {
+    PIPES_IGNORED.load(Ordering::Relaxed)
+}
+
+/// Lets a write to a closed pipe end the process, as it ends a C program (Rust programs start with that signal ignored),
+/// unless whoever started the process ignored the signal.
 pub fn die_of_broken_pipes() {
+    if broken_pipes_were_ignored() {
+        return;
+    }
     // SAFETY: restoring the default action of a signal has no other effect.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

@@ -28,10 +28,10 @@ pub struct Sample<'a> {
 
 impl Sample<'_> {
     /// The whole disks as observations whose time counts from `start_monotonic_ns`. Partitions are left out: their I/O
-    /// is in their disk's counters.
+    /// is in their disk's counters. So are the hidden paths of NVMe multipath, which the kernel all prints as 0:0.
     pub fn observations(&self, start_monotonic_ns: i64) -> impl Iterator<Item = CounterSample> + '_ {
         let at_ns = self.at_monotonic_ns - start_monotonic_ns;
-        let disks = self.rows.iter().filter(|r| r.kind == RowKind::Disk);
+        let disks = self.rows.iter().filter(|r| r.kind == RowKind::Disk && r.dev != DevId(0));
         disks.map(move |r| CounterSample { at_ns, dev: r.dev, counters: r.counters })
     }
 }
@@ -87,7 +87,8 @@ impl Sampler {
     }
 
     /// Whether devices are read one by one from sysfs, rather than all at once from `/proc/diskstats`.
-    pub fn reads_sysfs(&self) -> bool {
+    #[cfg(test)]
+    fn reads_sysfs(&self) -> bool {
         matches!(self.road, Road::StatFiles { .. })
     }
 
@@ -251,6 +252,19 @@ mod tests {
 
     fn seen(sample: Sample<'_>) -> Vec<(String, u64)> {
         sample.rows.iter().map(|r| (String::from_utf8_lossy(&r.name).into_owned(), r.counters.read.ios)).collect()
+    }
+
+    /// The kernel prints 0:0 for each path of an NVMe disk with several: counters of different disks under one number.
+    #[test]
+    fn hidden_paths_are_no_devices() {
+        let m = Machine::new();
+        m.put("sys/block/nvme0c0n1/stat", "");
+        m.put("sys/block/sda/stat", "");
+        let tail = "5 0 0 0 0 0 0 0 0 0 0";
+        m.put("proc/diskstats", &format!("0 0 nvme0c0n1 {tail}\n0 0 nvme0c1n1 {tail}\n8 0 sda {tail}\n"));
+        let mut sampler = m.sampler(None);
+        let sample = sampler.now().expect("read");
+        assert_eq!(sample.observations(0).map(|c| c.dev).collect::<Vec<_>>(), [DevId(8 << 20)]);
     }
 
     #[test]

@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use iolens_core::model::{DevId, Device, DeviceKind};
+use iolens_core::model::{DevId, Device, DeviceKind, Raid};
+
+use super::mountpath::Resolver;
 
 /// The block devices of a machine, read from sysfs.
 #[derive(Debug, Clone)]
 pub struct Topology {
+    root: PathBuf,
     block_dir: PathBuf,
     partitions: PathBuf,
     sizes: Vec<u8>,
@@ -34,6 +37,7 @@ impl Topology {
     pub fn read(root: &Path) -> std::io::Result<Topology> {
         let partitions = root.join("proc/partitions");
         let mut topology = Topology {
+            root: root.to_owned(),
             block_dir: root.join("sys/block"),
             sizes: fs::read(&partitions).unwrap_or_default(),
             partitions,
@@ -44,7 +48,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Reads everything anew and tells whether the set of devices, or whether one of them can hold data, has changed.
+    /// Reads everything anew: whether devices came or went, or one has another size or other disks below it.
     ///
     /// # Errors
     /// The directory cannot be listed.
@@ -52,11 +56,45 @@ impl Topology {
         let mut names: Vec<String> =
             fs::read_dir(&self.block_dir)?.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
         names.sort();
-        let devices: Vec<Device> = names.iter().filter_map(|n| read_device(&self.block_dir, n)).collect();
-        let key = |d: &Device| (d.name.clone(), d.id, d.size_bytes.unwrap_or(0) > 0);
+        let hidden = self.hidden_paths(&names);
+        let read = |n: &String| read_device(&self.block_dir, n, &hidden, &self.devices);
+        let mut devices: Vec<Device> = names.iter().filter_map(read).collect();
+        self.resolve_files(&mut devices);
+        put_paths_under_heads(&mut devices);
+        // A device-mapper device may be replaced under its own number: it is another one then, over other disks.
+        let key = |d: &Device| (d.name.clone(), d.id, d.size_bytes, d.slaves.clone());
         let changed = devices.iter().map(key).ne(self.devices.iter().map(key));
         self.devices = devices;
         Ok(changed)
+    }
+
+    /// The paths of NVMe multipath are disks without a device file, so without `dev`; since Linux 5.17 the kernel prints
+    /// their numbers with their counters (before, 0:0).
+    fn hidden_paths(&self, names: &[String]) -> Vec<(String, DevId)> {
+        let is_hidden = |n: &&String| head_of_path(n).is_some() && !self.block_dir.join(n).join("dev").exists();
+        let hidden: Vec<&String> = names.iter().filter(is_hidden).collect();
+        if hidden.is_empty() {
+            return Vec::new();
+        }
+        let counters = fs::read_to_string(self.root.join("proc/diskstats")).unwrap_or_default();
+        let of_line = |line: &str| {
+            let mut fields = line.split_whitespace();
+            let (major, minor, name) = (fields.next()?, fields.next()?, fields.next()?);
+            let id: DevId = format!("{major}:{minor}").parse().ok()?;
+            (id.major() != 0 && hidden.iter().any(|h| *h == name)).then(|| (name.to_owned(), id))
+        };
+        counters.lines().filter_map(of_line).collect()
+    }
+
+    /// sysfs lists no disk under a loop device: it is where its file is.
+    fn resolve_files(&self, devices: &mut [Device]) {
+        let over_file = |d: &&mut Device| d.stable_id.as_deref().is_some_and(|id| id.starts_with("loop:"));
+        let mut loops = devices.iter_mut().filter(over_file).peekable();
+        // Without a mount table they have no disk, as over a file in memory.
+        let resolver = loops.peek().and_then(|_| Resolver::read(&self.root).ok());
+        for (device, resolver) in loops.zip(resolver.iter().cycle()) {
+            device.slaves = resolver.below(device.id);
+        }
     }
 
     /// Like [`Topology::refresh`], but as long as `/proc/partitions` (the devices that can hold data, with their sizes)
@@ -80,6 +118,12 @@ impl Topology {
     /// All whole disks, by name.
     pub fn devices(&self) -> &[Device] {
         &self.devices
+    }
+
+    /// The numbers whose I/Os are those of `disk`: its own, or those of its paths too, if it is the head of NVMe multipath.
+    pub fn recorded_as(&self, disk: &Device) -> Vec<DevId> {
+        let is_path = |d: &&Device| head_of_path(&d.name).is_some_and(|head| head == disk.name);
+        std::iter::once(disk.id).chain(self.devices.iter().filter(is_path).map(|d| d.id)).collect()
     }
 
     /// Finds a disk by kernel name, `/dev/NAME`, a symbolic link to it, or `MAJ:MIN`.
@@ -122,15 +166,38 @@ pub(super) fn sorted_names(dir: &Path) -> Vec<String> {
     names
 }
 
-fn read_device(block_dir: &Path, name: &str) -> Option<Device> {
+/// `nvme0c1n2`, a path, belongs to the head `nvme0n2`.
+fn head_of_path(name: &str) -> Option<String> {
+    let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
+    let (controller, namespace) = rest.split_once('n')?;
+    let are_numbers = [subsystem, controller, namespace].iter().all(|n| n.parse::<u32>().is_ok());
+    are_numbers.then(|| format!("nvme{subsystem}n{namespace}"))
+}
+
+/// sysfs lists no disks under the head of NVMe multipath: their names tell.
+fn put_paths_under_heads(devices: &mut [Device]) {
+    let paths: Vec<(String, String)> =
+        devices.iter().filter_map(|d| head_of_path(&d.name).map(|head| (head, d.name.clone()))).collect();
+    for (head, path) in paths {
+        let head = devices.iter_mut().find(|d| d.name == head && !d.slaves.contains(&path));
+        head.into_iter().for_each(|h| h.slaves.push(path.clone()));
+    }
+}
+
+/// `known` are the devices as they were read before.
+fn read_device(block_dir: &Path, name: &str, hidden: &[(String, DevId)], known: &[Device]) -> Option<Device> {
     let dir = block_dir.join(name);
     let queue = dir.join("queue");
-    let mut d = Device::named(name.replace('!', "/"), dev_id(&dir.join("dev"))?);
+    let of_hidden = || hidden.iter().find(|(h, _)| h == name).map(|(_, id)| *id);
+    let mut d = Device::named(name.replace('!', "/"), dev_id(&dir.join("dev")).or_else(of_hidden)?);
     // A blk-mq disk has the directory `mq` (its hardware queues); a bio-based one takes no requests and has none.
     d.kind = if dir.join("mq").is_dir() { DeviceKind::Request } else { DeviceKind::Bio };
-    d.stable_id = stable_id(&dir);
-    d.model = text(&dir.join("device/model"));
     d.size_bytes = number::<u64>(&dir.join("size")).map(|sectors| sectors * 512);
+    // A virtio disk is asked for its serial number each time that it is read.
+    let same = known.iter().find(|k| (&k.name, k.id, k.size_bytes) == (&d.name, d.id, d.size_bytes));
+    let serial = same.and_then(|k| k.stable_id.clone()).filter(|s| s.starts_with("serial:"));
+    d.stable_id = serial.or_else(|| stable_id(&dir));
+    d.model = text(&dir.join("device/model"));
     d.rotational = number::<u8>(&queue.join("rotational")).map(|v| v != 0);
     d.logical_block_bytes = number(&queue.join("logical_block_size"));
     d.max_request_bytes = number::<u64>(&queue.join("max_sectors_kb")).map(|kib| kib * 1024);
@@ -138,12 +205,21 @@ fn read_device(block_dir: &Path, name: &str) -> Option<Device> {
     d.scheduler = text(&queue.join("scheduler")).map(|s| active_scheduler(&s));
     d.iostats = number::<u8>(&queue.join("iostats")).map(|v| v != 0);
     d.slaves = sorted_names(&dir.join("slaves"));
+    d.raid = raid(&dir.join("md"));
     d.partitions = sorted_names(&dir)
         .into_iter()
         .filter(|p| dir.join(p).join("partition").is_file())
         .filter_map(|p| dev_id(&dir.join(&p).join("dev")).map(|id| (p, id)))
         .collect();
     Some(d)
+}
+
+/// `None` of what is no md array, or not running.
+fn raid(md: &Path) -> Option<Raid> {
+    let level = text(&md.join("level"))?;
+    let chunk_bytes = number(&md.join("chunk_size")).unwrap_or(0);
+    let layout = number(&md.join("layout")).unwrap_or(0);
+    Some(Raid { level, disks: number(&md.join("raid_disks"))?, chunk_bytes, layout })
 }
 
 /// `none [mq-deadline] kyber` -> `mq-deadline`.
@@ -168,6 +244,8 @@ fn stable_id(dir: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use iolens_core::model::layers_above;
+
     use super::*;
 
     fn tree() -> tempfile::TempDir {
@@ -206,7 +284,104 @@ mod tests {
         assert_eq!(sda.stable_id.as_deref(), Some("wwid:naa.5000"));
         let Lookup::Disk(dm) = t.find("253:0") else { panic!("dm-0 not found by number") };
         assert_eq!((dm.kind, dm.slaves.as_slice()), (DeviceKind::Bio, &["sda".to_owned()][..]));
+        assert_eq!(dm.raid, None);
         assert_eq!(dm.stable_id.as_deref(), Some("dm:vg-data"));
+    }
+
+    #[test]
+    fn serial_numbers_are_asked_for_once() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        let put = |file: &str, value: &str| {
+            let path = root.path().join("sys/block/vda").join(file);
+            fs::create_dir_all(path.parent().expect("has a parent")).expect("mkdir");
+            fs::write(path, value).expect("write");
+        };
+        [("dev", "254:0\n"), ("size", "2048\n"), ("serial", "one\n")].iter().for_each(|(file, value)| put(file, value));
+        let mut t = Topology::read(root.path()).expect("readable");
+        let mut serial = |value: &str| {
+            put("serial", value);
+            t.refresh().expect("readable");
+            t.devices()[0].stable_id.clone()
+        };
+        assert_eq!(serial("two\n").as_deref(), Some("serial:one"), "it was not read again");
+        put("size", "4096\n");
+        assert_eq!(serial("three\n").as_deref(), Some("serial:three"), "another disk");
+    }
+
+    #[test]
+    fn arrays_say_how_they_spread_their_data() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        let md = root.path().join("sys/block/md5");
+        fs::create_dir_all(md.join("md")).expect("mkdir");
+        fs::write(md.join("dev"), "9:5\n").expect("write");
+        for (file, value) in [("level", "raid5"), ("raid_disks", "3"), ("chunk_size", "65536"), ("layout", "2")] {
+            fs::write(md.join("md").join(file), format!("{value}\n")).expect("write");
+        }
+        let raid = Raid { level: "raid5".to_owned(), disks: 3, chunk_bytes: 65_536, layout: 2 };
+        assert_eq!(Topology::read(root.path()).expect("readable").devices()[0].raid, Some(raid));
+        fs::write(md.join("md/level"), "\n").expect("write");
+        assert_eq!(Topology::read(root.path()).expect("readable").devices()[0].raid, None, "it does not run");
+    }
+
+    #[test]
+    fn the_hidden_paths_of_nvme_multipath_are_named_and_lie_under_their_head() {
+        let root = tree();
+        let put = |path: &str, content: &str| {
+            let p = root.path().join(path);
+            fs::create_dir_all(p.parent().expect("has a parent")).expect("mkdir");
+            fs::write(p, content).expect("write");
+        };
+        put("sys/block/nvme2n1/dev", "259:2\n");
+        put("sys/block/nvme2n1/size", "2048\n");
+        put("sys/block/nvme2c1n1/mq/0/nr_tags", "1\n");
+        put("sys/block/nvme2c2n1/mq/0/nr_tags", "1\n");
+        let line = |number: &str, name: &str| format!("{number} {name} 0 0 0 0 0 0 0 0 0 0 0\n");
+        let lines = [line(" 259  1", "nvme2c1n1"), line(" 259  2", "nvme2n1"), line(" 259  3", "nvme2c2n1")];
+        put("proc/diskstats", &lines.concat());
+        let t = Topology::read(root.path()).expect("readable");
+        let Lookup::Disk(head) = t.find("nvme2n1") else { panic!("no head") };
+        assert_eq!(
+            (head.kind, head.slaves.as_slice()),
+            (DeviceKind::Bio, &["nvme2c1n1", "nvme2c2n1"].map(String::from)[..])
+        );
+        let Lookup::Disk(path) = t.find("nvme2c2n1") else { panic!("no path") };
+        assert_eq!((path.id, path.kind), (DevId::new(259, 3), DeviceKind::Request));
+        assert_eq!(t.recorded_as(head), [2, 1, 3].map(|minor| DevId::new(259, minor)));
+        assert_eq!(t.recorded_as(path), [path.id]);
+        // As before 5.17: what has no number is not a device.
+        put("proc/diskstats", &[line("0 0", "nvme2c1n1"), line("0 0", "nvme2c2n1")].concat());
+        let t = Topology::read(root.path()).expect("readable");
+        assert!(matches!(t.find("nvme2c1n1"), Lookup::Unknown));
+    }
+
+    #[test]
+    fn a_loop_device_is_above_the_disk_that_holds_its_file() {
+        let root = tree();
+        let put = |path: &str, content: &str| {
+            let p = root.path().join(path);
+            fs::create_dir_all(p.parent().expect("has a parent")).expect("mkdir");
+            fs::write(p, content).expect("write");
+        };
+        for (name, id, file) in [("loop0", "7:0", "/images/a.img"), ("loop1", "7:1", "/memory/b.img")] {
+            put(&format!("sys/block/{name}/dev"), id);
+            put(&format!("sys/block/{name}/loop/backing_file"), file);
+            put(file.trim_start_matches('/'), "");
+        }
+        fs::create_dir_all(root.path().join("sys/dev/block")).expect("mkdir");
+        for (id, target) in [("8:1", "sda/sda1"), ("7:0", "loop0"), ("7:1", "loop1")] {
+            let link = root.path().join("sys/dev/block").join(id);
+            std::os::unix::fs::symlink(format!("../../block/{target}"), link).expect("symlink");
+        }
+        put(
+            "proc/1/mountinfo",
+            "1 1 0:2 / / rw - rootfs rootfs rw\n30 1 8:1 / /images rw - ext4 /dev/sda1 rw\n\
+             31 1 0:24 / /memory rw - tmpfs tmpfs rw\n",
+        );
+        let t = Topology::read(root.path()).expect("readable");
+        let slaves = |name: &str| t.devices().iter().find(|d| d.name == name).expect("listed").slaves.clone();
+        assert_eq!((slaves("loop0"), slaves("loop1")), (vec!["sda1".to_owned()], Vec::new()));
+        let above: Vec<_> = layers_above(t.devices(), |_| true).into_iter().map(|(d, _)| d.name.as_str()).collect();
+        assert_eq!(above, ["dm-0", "loop0"], "one over a file in memory is the lowest that there is");
     }
 
     #[test]
@@ -242,6 +417,9 @@ mod tests {
         assert!(!t.refresh().expect("readable"));
         fs::write(root.path().join("sys/block/dm-0/size"), "8\n").expect("write");
         assert!(t.refresh().expect("readable"), "dm-0 can hold data now");
+        fs::create_dir_all(root.path().join("sys/block/dm-0/slaves/sdb")).expect("mkdir");
+        assert!(t.refresh().expect("readable"), "dm-0 lies on sdb, too");
+        assert!(!t.refresh().expect("readable"));
         fs::remove_dir_all(root.path().join("sys/block/sda")).expect("remove");
         assert!(t.refresh().expect("readable"), "sda is gone");
     }

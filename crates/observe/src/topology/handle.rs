@@ -1,6 +1,7 @@
 //! Files opened by their numbers instead of their names (open_by_handle_at(2)). Needs CAP_DAC_READ_SEARCH.
 
 use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
 /// Longest handle that is made here: btrfs' one of 20 bytes.
 const LONGEST: usize = 24;
@@ -16,12 +17,12 @@ struct FileHandle {
 /// Which file, in the words of one kind of file system (`include/linux/exportfs.h`, `enum fid_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Handle {
-    /// `FILEID_INO32_GEN` with generation 0, which ext2, ext3, ext4 and f2fs take for any.
-    Inode(u32),
+    /// `FILEID_INO32_GEN`: ext2, ext3, ext4 and f2fs, which take generation 0 for any.
+    Inode { ino: u32, generation: u32 },
     /// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: xfs, which wants the generation.
     Xfs { ino: u64, generation: u32 },
-    /// `FILEID_BTRFS_WITHOUT_PARENT` with generation 0, which newer kernels take for any.
-    Btrfs { ino: u64, subvolume: u64 },
+    /// `FILEID_BTRFS_WITHOUT_PARENT`; newer kernels take generation 0 for any.
+    Btrfs { ino: u64, subvolume: u64, generation: u32 },
     /// `FILEID_KERNFS`: a control group.
     Kernfs(u64),
 }
@@ -30,9 +31,9 @@ impl Handle {
     fn encode(self) -> FileHandle {
         let mut bytes = Vec::with_capacity(LONGEST);
         let kind = match self {
-            Handle::Inode(ino) => {
+            Handle::Inode { ino, generation } => {
                 bytes.extend_from_slice(&ino.to_ne_bytes());
-                bytes.extend_from_slice(&0u32.to_ne_bytes());
+                bytes.extend_from_slice(&generation.to_ne_bytes());
                 0x01
             }
             Handle::Xfs { ino, generation } => {
@@ -40,10 +41,10 @@ impl Handle {
                 bytes.extend_from_slice(&generation.to_ne_bytes());
                 0x81
             }
-            Handle::Btrfs { ino, subvolume } => {
+            Handle::Btrfs { ino, subvolume, generation } => {
                 bytes.extend_from_slice(&ino.to_ne_bytes());
                 bytes.extend_from_slice(&subvolume.to_ne_bytes());
-                bytes.extend_from_slice(&0u32.to_ne_bytes());
+                bytes.extend_from_slice(&generation.to_ne_bytes());
                 0x4d
             }
             Handle::Kernfs(id) => {
@@ -68,6 +69,38 @@ pub(super) fn open(mount: BorrowedFd<'_>, handle: Handle) -> std::io::Result<Own
     }
     // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Longest handle that any file system makes (`MAX_HANDLE_SZ`).
+const MAX_HANDLE: usize = 128;
+
+/// The generation of the file that `path` leads to, links followed: the part of its handle that says which of the files that
+/// had its inode number it is. `None` where the file system makes no handles, or some of another kind.
+pub(super) fn generation_of(path: &std::path::Path) -> Option<u32> {
+    #[repr(C)]
+    struct Answer {
+        bytes: u32,
+        kind: i32,
+        handle: [u8; MAX_HANDLE],
+    }
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut answer = Answer { bytes: MAX_HANDLE as u32, kind: 0, handle: [0; MAX_HANDLE] };
+    let mut mount = 0i32;
+    // SAFETY: the path ends in NUL, `answer` is laid out as the kernel's structure with room for as many bytes as it says,
+    // and all three outlive the call.
+    let code = unsafe {
+        let (path, answer, mount) = (path.as_ptr(), &raw mut answer, &raw mut mount);
+        libc::syscall(libc::SYS_name_to_handle_at, libc::AT_FDCWD, path, answer, mount, libc::AT_SYMLINK_FOLLOW)
+    };
+    let at = match (answer.kind, answer.bytes) {
+        (0x01, 8) => 4,            // FILEID_INO32_GEN
+        (0x01, 12) => 0,           // tmpfs
+        (0x81, 12) => 8,           // xfs
+        (0x4d | 0x4e, 20..) => 16, // btrfs
+        _ => return None,
+    };
+    let word = answer.handle.get(at..at + 4)?.try_into().ok()?;
+    (code == 0).then(|| u32::from_ne_bytes(word))
 }
 
 /// `struct xfs_bulkstat_req` with room for one answer (`fs/xfs/libxfs/xfs_fs.h`).
@@ -116,9 +149,9 @@ mod tests {
         assert_eq!(std::mem::offset_of!(BulkstatAnswer, generation), 64);
         assert_eq!(std::mem::offset_of!(FileHandle, handle), 8);
         let lengths = [
-            Handle::Inode(1),
+            Handle::Inode { ino: 1, generation: 2 },
             Handle::Xfs { ino: 1, generation: 2 },
-            Handle::Btrfs { ino: 1, subvolume: 2 },
+            Handle::Btrfs { ino: 1, subvolume: 2, generation: 3 },
             Handle::Kernfs(1),
         ]
         .map(|h| h.encode().bytes);

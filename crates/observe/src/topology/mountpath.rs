@@ -113,6 +113,11 @@ impl Resolver {
         self.walk(&|file, depth| self.backing(file, depth)).device(id, depth)
     }
 
+    /// Names of the devices right under device `id`, partitions or disks.
+    pub(super) fn below(&self, id: DevId) -> Vec<String> {
+        self.device(id, 0).into_iter().flat_map(|d| d.below).map(|d| d.name).collect()
+    }
+
     fn walk<'a>(&'a self, backing: super::stack::BackingFile<'a>) -> Walk<'a> {
         Walk { root: &self.root, backing }
     }

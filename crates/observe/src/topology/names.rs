@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use iolens_core::model::DevId;
+use iolens_core::model::{DevId, Inode};
 use rustix::fs::{Mode, OFlags};
 
 use super::handle::{self, Handle};
@@ -22,10 +22,10 @@ const MOST_DESCRIPTORS: usize = 256;
 
 /// Looks up paths. Nothing is remembered but the list of mounts: who asks keeps the answers.
 ///
-/// A file is opened by its number, as a mere reference, through a mount of its file system; the path is the kernel's own
-/// word for it (`/proc/self/fd`), and holds only if it leads back to the same file. ext2, ext3, ext4 and f2fs allow that
-/// by number alone, xfs tells the generation that it wants too, btrfs does on newer kernels; where it does not work,
-/// the descriptors of the process that did the I/O are searched. Mounts are open during a lookup only (some ten
+/// A file is opened by its number and generation, as a mere reference, through a mount of its file system; the path is the
+/// kernel's own word for it (`/proc/self/fd`), and holds only if it leads back to the same file. Without a generation ext2,
+/// ext3, ext4 and f2fs take the number alone, xfs reports the generation, btrfs takes none on newer kernels; where it does
+/// not work, the descriptors of the process that did the I/O are searched. Mounts are open during a lookup only (some ten
 /// microseconds), so that they can be unmounted.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -39,20 +39,20 @@ impl Names {
         Names::default()
     }
 
-    /// The path of inode `ino` on the file system with device `fs_dev` (`major << 20 | minor`), as this process sees
-    /// it; of a file that was removed and is still open its last one, followed by ` (deleted)`. `tgid`: a process that
-    /// may have it open. `None` where it cannot be told for sure. Not escaped; bytes that are no UTF-8 become U+FFFD.
-    pub fn file(&mut self, fs_dev: i32, ino: i64, tgid: Option<i32>) -> Option<String> {
+    /// The path of `inode`, as this process sees it; of a file that was removed and is still open its last one, followed
+    /// by ` (deleted)`. `tgid`: a process that may have it open. `None` where it is not certain: of a generation that is
+    /// known, another file with the number is not meant. Not escaped; bytes that are no UTF-8 become U+FFFD.
+    pub fn file(&mut self, inode: Inode, tgid: Option<i32>) -> Option<String> {
+        let fs_dev = inode.fs_dev;
         self.know(|m| m.dev.0 == fs_dev);
-        let ino = u64::try_from(ino).ok()?;
         let mut mounts: Vec<&Mount> = self.mounts.mounts().iter().filter(|m| m.dev.0 == fs_dev).collect();
         if ambiguous(&mounts) {
             return None;
         }
         // Stable: of those with equally high roots the first one mounted.
         mounts.sort_by_key(|m| m.root.as_os_str().len());
-        let by_number = mounts.iter().take(MOST_MOUNTS).find_map(|m| open_file(m, ino, fs_dev));
-        by_number.or_else(|| self.held_by(tgid?, fs_dev, ino))
+        let by_number = mounts.iter().take(MOST_MOUNTS).find_map(|m| open_file(m, inode));
+        by_number.or_else(|| self.held_by(tgid?, inode))
     }
 
     /// The path of a control group within the version 2 hierarchy, by its id. Not escaped.
@@ -78,7 +78,8 @@ impl Names {
     }
 
     /// The file among the open ones of process `tgid`. Its path is that process's own if it lives in other mounts.
-    fn held_by(&self, tgid: i32, fs_dev: i32, ino: u64) -> Option<String> {
+    fn held_by(&self, tgid: i32, inode: Inode) -> Option<String> {
+        let Inode { fs_dev, ino, generation } = inode;
         let entries = fs::read_dir(format!("/proc/{tgid}/fd")).ok()?;
         let subvolumes = self.mounts.mounts().iter().any(|m| m.dev.0 == fs_dev && m.fs_type == "btrfs");
         for entry in entries.flatten().take(MOST_DESCRIPTORS) {
@@ -86,8 +87,13 @@ impl Names {
             let Ok(meta) = fs::metadata(entry.path()) else { continue };
             // Files of btrfs carry the device of their subvolume; the mount tells the file system's.
             let here = || if subvolumes { self.mount_of(&entry.path()) } else { Some(dev_of(&meta)) };
-            if meta.ino() == ino && meta.is_file() && here() == Some(fs_dev) {
-                return fs::read_link(entry.path()).ok().map(|p| text(&p));
+            if i64::try_from(meta.ino()) != Ok(ino) || !meta.is_file() || here() != Some(fs_dev) {
+                continue;
+            }
+            // The path first: a descriptor that is closed and opened anew in between is of another generation.
+            let path = fs::read_link(entry.path()).ok()?;
+            if generation.is_none() || handle::generation_of(&entry.path()) == generation {
+                return Some(text(&path));
             }
         }
         None
@@ -109,18 +115,23 @@ fn ambiguous(mounts: &[&Mount]) -> bool {
 }
 
 /// Opens the file by its number through `mount`; its path, if that leads back to it.
-fn open_file(mount: &Mount, ino: u64, fs_dev: i32) -> Option<String> {
+fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     let fd = open_directory(&mount.point)?;
+    let ino = u64::try_from(inode.ino).ok()?;
+    let any = inode.generation.unwrap_or(0);
     let handle = match mount.fs_type.as_str() {
-        "xfs" => Handle::Xfs { ino, generation: handle::xfs_generation(fd.as_fd(), ino)? },
-        "btrfs" => Handle::Btrfs { ino, subvolume: mount.subvolume()? },
-        "ext2" | "ext3" | "ext4" | "f2fs" => Handle::Inode(u32::try_from(ino).ok()?),
+        "xfs" => {
+            let now = || handle::xfs_generation(fd.as_fd(), ino);
+            Handle::Xfs { ino, generation: inode.generation.or_else(now)? }
+        }
+        "btrfs" => Handle::Btrfs { ino, subvolume: mount.subvolume()?, generation: any },
+        "ext2" | "ext3" | "ext4" | "f2fs" => Handle::Inode { ino: u32::try_from(ino).ok()?, generation: any },
         _ => return None,
     };
     let file = handle::open(fd.as_fd(), handle).ok()?;
     let stat = rustix::fs::fstat(&file).ok()?;
     let dev = DevId::new(rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev)).0;
-    if stat.st_ino != ino || (dev != fs_dev && mount.fs_type != "btrfs") {
+    if stat.st_ino != ino || (dev != inode.fs_dev && mount.fs_type != "btrfs") {
         return None;
     }
     let path = link(&file)?;
@@ -185,17 +196,28 @@ mod tests {
         let meta = file.metadata().expect("stat");
         let names = Names::new();
         let me = std::process::id() as i32;
-        assert_eq!(names.held_by(me, dev_of(&meta), meta.ino()).as_deref(), path.to_str());
-        assert_eq!(names.held_by(me, dev_of(&meta) + 1, meta.ino()), None);
+        let link = std::path::PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let inode = Inode { fs_dev: dev_of(&meta), ino: meta.ino() as i64, generation: None };
+        let exact = Inode { generation: handle::generation_of(&link), ..inode };
+        assert_eq!(names.held_by(me, inode).as_deref(), path.to_str());
+        assert_eq!(names.held_by(me, exact).as_deref(), path.to_str());
+        assert_eq!(names.held_by(me, Inode { fs_dev: inode.fs_dev + 1, ..inode }), None);
+        let other = exact.generation.map_or(1, |g| g.wrapping_add(1));
+        assert_eq!(
+            names.held_by(me, Inode { generation: Some(other), ..inode }),
+            None,
+            "an earlier file of this number"
+        );
         drop(file);
-        assert_eq!(names.held_by(me, dev_of(&meta), meta.ino()), None);
+        assert_eq!(names.held_by(me, inode), None);
     }
 
     #[test]
     fn what_does_not_exist_has_no_name() {
         let mut names = Names::new();
-        assert_eq!(names.file(-1, 2, None), None);
-        assert_eq!(names.file(DevId::new(2000, 1).0, 2, Some(i32::MAX)), None);
+        let root = |fs_dev| Inode { fs_dev, ino: 2, generation: None };
+        assert_eq!(names.file(root(-1), None), None);
+        assert_eq!(names.file(root(DevId::new(2000, 1).0), Some(i32::MAX)), None);
         assert_eq!(names.cgroup(i64::MAX), None);
     }
 }

@@ -27,20 +27,29 @@ pub fn prefer_this_thread() -> bool {
 /// Half way to the highest priority: above ordinary work, below what an administrator set higher on purpose.
 const PREFERRED_NICE: i32 = -10;
 
-/// CPU time and peak memory of this process until now (`getrusage`).
+/// CPU time and peak memory of this process until now.
 pub fn own_cost() -> RecorderCost {
+    let Some(usage) = usage(libc::RUSAGE_SELF) else { return RecorderCost::default() };
+    let max_rss_bytes = u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024);
+    RecorderCost { cpu_s: Some(cpu_s(&usage)), max_rss_bytes, ..RecorderCost::default() }
+}
+
+/// CPU seconds of the calling thread until now (user and system); `None` if the kernel does not say.
+pub fn thread_cpu_s() -> Option<f64> {
+    usage(libc::RUSAGE_THREAD).as_ref().map(cpu_s)
+}
+
+fn cpu_s(usage: &libc::rusage) -> f64 {
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+/// `getrusage(2)`.
+fn usage(of: libc::c_int) -> Option<libc::rusage> {
     // SAFETY: rusage is plain numbers, for which all zeros is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live, writable rusage.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) } != 0 {
-        return RecorderCost::default();
-    }
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    RecorderCost {
-        cpu_s: Some(seconds(usage.ru_utime) + seconds(usage.ru_stime)),
-        probe_cpu_s: None,
-        max_rss_bytes: u64::try_from(usage.ru_maxrss).ok().map(|kib| kib * 1024),
-    }
+    (unsafe { libc::getrusage(of, &raw mut usage) } == 0).then_some(usage)
 }
 
 #[cfg(test)]
@@ -56,6 +65,7 @@ mod tests {
         }
         let after = own_cost();
         assert!(after.cpu_s > before.cpu_s);
+        assert!(thread_cpu_s().is_some_and(|s| s > 0.0) && thread_cpu_s() <= own_cost().cpu_s);
         assert!(after.max_rss_bytes.is_some_and(|b| b > 100_000), "{after:?}");
     }
 

@@ -3,9 +3,11 @@
 use std::{fs, path::Path};
 
 use super::{
+    btf::{BTF_PATH, has_tracepoint},
     cpu_rings::RingSizes,
     error::TraceError,
-    load::{self, BTF_PATH, Config, Features},
+    load::{self, Config, Features, Loaded},
+    symbols::ends_of_direct_io,
 };
 
 /// What the tracer needs, and whether it is there.
@@ -23,6 +25,10 @@ pub struct Capabilities {
     pub tracepoints: Vec<(&'static str, bool)>,
     /// Whoever dirtied a page that is written back can be named: the kernel takes the program for it.
     pub dirtiers: bool,
+    /// Direct I/O can be traced to its file: the kernel shows the address of iomap's function for it.
+    pub direct_io_files: bool,
+    /// What is left out of recordings because the kernel refuses the programs for it, a line each.
+    pub limits: Vec<String>,
     /// The programs were really loaded (not attached); else why not, in one line.
     pub load: Result<(), String>,
 }
@@ -44,9 +50,9 @@ pub fn capabilities() -> Capabilities {
     let has = |bit: u32| effective >> bit & 1 == 1 || effective >> CAP_SYS_ADMIN & 1 == 1;
     let btf = fs::read(BTF_PATH).ok();
     let all = [load::START, load::ISSUE, load::MERGE, load::COMPLETE, load::BIO_QUEUE, load::BIO_COMPLETE];
-    let tracepoints = btf.as_deref().map_or_else(Vec::new, |btf| {
-        all.iter().map(|p| (p.tracepoint, load::has_tracepoint(btf, p.tracepoint))).collect()
-    });
+    let tracepoints = btf
+        .as_deref()
+        .map_or_else(Vec::new, |btf| all.iter().map(|p| (p.tracepoint, has_tracepoint(btf, p.tracepoint))).collect());
     let loaded = try_to_load();
     Capabilities {
         kernel_release: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|s| s.trim().to_owned()),
@@ -54,12 +60,14 @@ pub fn capabilities() -> Capabilities {
         cap_perfmon: has(CAP_PERFMON),
         btf: btf.is_some(),
         tracepoints,
-        dirtiers: loaded.as_ref().is_ok_and(|features| features.dirty.is_some()),
+        dirtiers: loaded.as_ref().is_ok_and(|l| l.features.dirty.is_some()),
+        direct_io_files: ends_of_direct_io()[0] != 0,
+        limits: loaded.as_ref().map_or_else(|_| Vec::new(), |l| l.limits.clone()),
         load: loaded.map(drop).map_err(|e| e.to_string()),
     }
 }
 
-fn try_to_load() -> Result<Features, TraceError> {
+fn try_to_load() -> Result<Loaded, TraceError> {
     let features = Features::read()?;
     let cgroup_of_bio = load::io_controller_is_v2(Path::new("/proc/cgroups"));
     let config = Config {
@@ -70,7 +78,7 @@ fn try_to_load() -> Result<Features, TraceError> {
         cgroup_of_bio,
         without_fetch: false,
     };
-    load::load(config, features).map(|(_, used)| used)
+    load::load(config, features)
 }
 
 /// `CapEff` of `/proc/self/status`, a set of bits.

@@ -22,6 +22,14 @@ pub enum TraceError {
     /// A tracepoint that cannot be done without does not exist.
     #[error("the kernel has no tracepoint {0}; Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS is needed")]
     NoTracepoint(&'static str),
+    /// A part that came with a later kernel.
+    #[error("this kernel cannot {what}; Linux {since} or newer is needed")]
+    TooOld {
+        /// What it cannot do.
+        what: &'static str,
+        /// Since which release it can.
+        since: &'static str,
+    },
     /// The kernel refused a program or a map.
     #[error("the kernel refused to {what}: {why}; please report it together with the output of `iolens doctor`")]
     Refused {
@@ -41,6 +49,14 @@ pub enum TraceError {
         /// Why it will not do.
         why: String,
     },
+    /// A process that a filter names.
+    #[error("process {pid}: {why}; give one that runs (ps -e)")]
+    NoProcess {
+        /// What was given.
+        pid: i32,
+        /// Why it will not do.
+        why: String,
+    },
     /// More devices than the table of traced ones has room for where this one belongs.
     #[error("no room for device {0} in the list of traced devices; trace fewer, or all of them (no -d)")]
     TooManyDevices(iolens_core::model::DevId),
@@ -48,6 +64,32 @@ pub enum TraceError {
     #[error("the tracer was started for all devices; start it with a list of devices to change that list")]
     NotFiltered,
 }
+
+impl TraceError {
+    /// Whether the kernel is the reason, not the privileges or the options: what can be had without it still can.
+    pub fn is_of_kernel(&self) -> bool {
+        use TraceError as E;
+        matches!(self, E::NoBtf(_) | E::NoTracepoint(_) | E::TooOld { .. } | E::Refused { .. })
+    }
+
+    /// What to do so that I/Os can be traced.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            TraceError::NoBtf(_) => "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y, and mount /sys",
+            TraceError::NoPrivilege { .. } => "run as root, or with the capabilities CAP_BPF and CAP_PERFMON",
+            TraceError::NoTracepoint(_) => "boot Linux 5.8 or newer with CONFIG_BLOCK and CONFIG_TRACEPOINTS",
+            TraceError::RingSize(_) => "give --ring a power of two from 4K to 1G",
+            TraceError::TooManyDevices(_) | TraceError::NotFiltered => "give fewer devices, or none for all",
+            TraceError::NoProcess { .. } => "give a process that runs",
+            TraceError::NoCgroup { .. } => "give a directory below the mount point of cgroup v2",
+            TraceError::TooOld { .. } => "boot a newer kernel",
+            TraceError::Refused { .. } => "run `iolens doctor`, and report what it prints",
+        }
+    }
+}
+
+/// How the lines begin that follow the complaint in a verifier log.
+const STATISTICS: [&str; 3] = ["processed ", "verification time", "stack depth"];
 
 /// The error with all its causes in one line, control characters and the body of verifier logs left out.
 pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
@@ -61,9 +103,8 @@ pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
             [one] => (*one).to_owned(),
             // A verifier log: the complaint stands last, before its statistics.
             [first, rest @ ..] => {
-                let last =
-                    rest.iter().rev().find(|l| !l.starts_with("processed ") && !l.starts_with("verification time"));
-                format!("{first} ... {}", last.unwrap_or(first))
+                let is_complaint = |l: &&&str| !STATISTICS.iter().any(|s| l.starts_with(s));
+                format!("{first} ... {}", rest.iter().rev().find(is_complaint).unwrap_or(first))
             }
         };
         let clean: String = line.chars().filter(|c| !c.is_control()).take(300).collect();
@@ -111,12 +152,20 @@ mod tests {
     fn a_refusal_for_lack_of_privilege_says_what_to_do() {
         let text = refused("load the program io_start", &Outer(io::Error::from_raw_os_error(libc::EPERM))).to_string();
         assert!(text.contains("CAP_BPF") && text.contains("io_start") && !text.contains('\n'), "{text}");
+        assert!(!TraceError::NotFiltered.is_of_kernel() && TraceError::NoTracepoint("x").is_of_kernel());
+        let e = refused("load the program io_start", &Outer(io::Error::from_raw_os_error(libc::EPERM)));
+        assert!(e.advice().contains("CAP_BPF"));
     }
 
     #[test]
     fn other_refusals_keep_their_causes_in_one_line() {
-        let text =
-            refused("load it", &Outer(io::Error::other("first\nR1 invalid access\nprocessed 5 insns\n"))).to_string();
+        let text = refused(
+            "load it",
+            &Outer(io::Error::other(
+                "first\nR1 invalid access\nprocessed 5 insns\nverification time 9 usec\nstack depth 8\n",
+            )),
+        )
+        .to_string();
         assert!(text.contains("load failed: first ... R1 invalid access;"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel half writes, mirrored from `bpf/event.h`, and its translation into the model.
+//! What the BPF programs write, mirrored from `bpf/event.h`, and its translation into the model.
 
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Op, Origin};
 
@@ -8,7 +8,6 @@ const BIT_START: u8 = 1 << 0;
 const BIT_WHO: u8 = 1 << 1;
 const BIT_INO: u8 = 1 << 2;
 const BIT_FS_DEV: u8 = 1 << 3;
-const ORIGIN_SHIFT: u8 = 4;
 const BIT_ERRNO: u8 = 1 << 6;
 const BIT_BIO: u8 = 1 << 7;
 
@@ -34,10 +33,13 @@ pub(crate) struct IoEvent {
     pub merges: u16,
     pub error: u8,
     pub bits: u8,
+    pub generation: u32,
+    pub origin: u8,
+    pub unused: [u8; 3],
     /// The number of its seat plus one, once it is finished.
     pub seat: u64,
 }
-const _: () = assert!(size_of::<IoEvent>() == 96);
+const _: () = assert!(size_of::<IoEvent>() == 104);
 
 impl Stamped for IoEvent {
     fn stamp(&self) -> u64 {
@@ -68,8 +70,9 @@ impl IoEvent {
             comm: who.then(|| Comm::new(&self.comm)),
             cgroup: (self.cgroup != 0).then_some(self.cgroup as i64),
             ino: has(BIT_INO).then_some(self.ino as i64),
+            generation: has(BIT_INO).then_some(self.generation),
             fs_dev: has(BIT_FS_DEV).then_some(self.fs_dev as i32),
-            origin: Origin::from_code(i32::from(self.bits >> ORIGIN_SHIFT & 3)),
+            origin: Origin::from_code(i32::from(self.origin)),
         }
     }
 }
@@ -158,7 +161,7 @@ unsafe impl aya::Pod for LossValue {}
 mod tests {
     use super::*;
 
-    fn event(bits: u8) -> IoEvent {
+    fn event(bits: u8, origin: Origin) -> IoEvent {
         IoEvent {
             done_ns: 5_000,
             queue_ns: 100,
@@ -175,42 +178,46 @@ mod tests {
             merges: 2,
             error: 0,
             bits,
+            generation: 77,
+            origin: origin as u8,
+            unused: [0; 3],
             seat: 1,
         }
     }
 
     #[test]
     fn what_the_kernel_did_not_know_is_absent() {
-        let io = IoEvent { cgroup: 0, ..event(3 << ORIGIN_SHIFT) }.to_io(4_000);
+        let io = IoEvent { cgroup: 0, ..event(0, Origin::Unknown) }.to_io(4_000);
         assert_eq!((io.done_ns, io.queue_ns, io.device_ns), (1_000, None, 1_000));
-        assert_eq!((io.tgid, io.comm, io.cgroup, io.ino, io.fs_dev), (None, None, None, None, None));
+        assert_eq!((io.tgid, io.comm, io.cgroup, io.inode(), io.fs_dev), (None, None, None, None, None));
         assert_eq!((io.origin, io.merges, io.sector), (Origin::Unknown, Some(2), Some(8)));
     }
 
     #[test]
     fn a_page_of_nobody_may_still_be_charged_to_a_cgroup() {
-        let io = event(BIT_INO | 1 << ORIGIN_SHIFT).to_io(0);
+        let io = event(BIT_INO, Origin::Writeback).to_io(0);
         assert_eq!((io.tgid, io.comm, io.cgroup, io.ino), (None, None, Some(7), Some(9)));
     }
 
     #[test]
     fn what_it_knew_is_there() {
-        let io = event(BIT_START | BIT_WHO | BIT_INO | BIT_FS_DEV | 1 << ORIGIN_SHIFT).to_io(0);
+        let io = event(BIT_START | BIT_WHO | BIT_INO | BIT_FS_DEV, Origin::Writeback).to_io(0);
         assert_eq!((io.op, io.flags, io.dev), (Op::WRITE, Some(Io::FLAG_SYNC), DevId::new(7, 3)));
         assert_eq!((io.queue_ns, io.tgid, io.cgroup), (Some(100), Some(42), Some(7)));
         assert_eq!((io.comm, io.ino, io.fs_dev), (Some(Comm::new(b"fio")), Some(9), Some(254 << 20)));
+        assert_eq!(io.generation, Some(77));
         assert_eq!(io.origin, Origin::Writeback);
     }
 
     #[test]
     fn a_bio_has_no_queue_time_and_no_merges() {
-        let io = event(BIT_BIO | BIT_START).to_io(0);
+        let io = event(BIT_BIO | BIT_START, Origin::Unknown).to_io(0);
         assert_eq!((io.queue_ns, io.merges, io.device_ns), (None, None, 1_000));
     }
 
     #[test]
     fn errors_of_old_and_new_kernels_become_errnos() {
-        let error = |error, bits| IoEvent { error, bits, ..event(0) }.to_io(0).error;
+        let error = |error, bits| IoEvent { error, bits, ..event(0, Origin::Unknown) }.to_io(0).error;
         assert_eq!(error(10, 0), Some(libc::EIO), "BLK_STS_IOERR");
         assert_eq!(error(3, 0), Some(libc::ENOSPC));
         assert_eq!(error(libc::ENODATA as u8, BIT_ERRNO), Some(libc::ENODATA));

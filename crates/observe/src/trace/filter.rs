@@ -1,4 +1,4 @@
-//! The list of devices that are traced, as the kernel half looks it up.
+//! The list of devices that are traced, as the BPF programs look it up.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 /// The sets of the kernel's table that are not empty.
 type Table = BTreeMap<u32, DeviceSet>;
 
-/// Where a device lies in the table: Fibonacci hashing, as in the kernel half.
+/// Where a device lies in the table: Fibonacci hashing, as in the BPF programs.
 fn set_of(dev: DevId) -> u32 {
     (dev.0 as u32).wrapping_mul(DEVICE_HASH) >> DEVICE_SHIFT
 }

@@ -1,24 +1,23 @@
-//! Loading the kernel half: which programs and which of their forms this kernel takes.
+//! Loading the BPF programs: which programs and which of their forms this kernel takes.
 
 use std::{fs, path::Path};
 
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel, programs::BtfTracePoint};
 
 use super::{
+    btf::{BTF_PATH, enumerator, has_tracepoint, has_word},
     cpu_rings::RingSizes,
     error::{TraceError, one_line, refused},
+    symbols::ends_of_direct_io,
 };
 
-/// The compiled kernel half; `bpf/build.sh` makes it from `bpf/blkio.bpf.c`.
+/// The compiled BPF programs; `bpf/build.sh` makes them from `bpf/blkio.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio.bpf.o"));
 /// The same for kernels that refuse atomic operations that return a value, reached or not.
 static OBJECT_WITHOUT_FETCH: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/blkio-without-fetch.bpf.o"));
 
-/// Where the kernel describes its types.
-pub(super) const BTF_PATH: &str = "/sys/kernel/btf/vmlinux";
-
-/// A program of the kernel half and the tracepoint it sits on.
+/// A BPF program and the tracepoint it is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     pub program: &'static str,
@@ -46,6 +45,29 @@ pub(super) struct Features {
     pub marks_pinned_pages: bool,
     /// What tells who dirties a page; without it nobody is named for what is written back.
     pub dirty: Option<Probe>,
+    /// The programs for devices without requests load.
+    pub bio_based: bool,
+    pub request_flags: RequestFlags,
+}
+
+/// Numbers of bits in `rq_flags`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RequestFlags {
+    /// The request is in the flush machinery.
+    pub flush_seq: u8,
+    /// The kernel accounts it.
+    pub io_stat: u8,
+}
+
+impl RequestFlags {
+    /// As macros, before 5f89154e8e9e (6.11).
+    const MACROS: RequestFlags = RequestFlags { flush_seq: 4, io_stat: 13 };
+
+    fn read(btf: &[u8]) -> RequestFlags {
+        let bit = |name| enumerator(btf, name).and_then(|bit| u8::try_from(bit).ok()).filter(|bit| *bit < 32);
+        let flags = bit("__RQF_FLUSH_SEQ").zip(bit("__RQF_IO_STAT"));
+        flags.map_or(Self::MACROS, |(flush_seq, io_stat)| RequestFlags { flush_seq, io_stat })
+    }
 }
 
 impl Features {
@@ -62,6 +84,8 @@ impl Features {
             merge: has_tracepoint(&btf, MERGE.tracepoint),
             marks_pinned_pages: has_word(&btf, "BIO_PAGE_PINNED"),
             dirty: dirty_probe(&btf),
+            bio_based: true,
+            request_flags: RequestFlags::read(&btf),
         })
     }
 }
@@ -71,21 +95,7 @@ pub(super) fn dirty_probe(btf: &[u8]) -> Option<Probe> {
     [DIRTY_FOLIO, DIRTY_PAGE].into_iter().find(|p| has_tracepoint(btf, p.tracepoint))
 }
 
-/// Whether programs can be attached to tracepoint `name` by its types.
-pub(super) fn has_tracepoint(btf: &[u8], name: &str) -> bool {
-    has_word(btf, &format!("btf_trace_{name}"))
-}
-
-/// Whether a name stands in the type information. Names lie between NULs in its last part, whose place the header
-/// tells (`struct btf_header`: length of the header at 4, offset of the names after it at 16); a header that makes no
-/// sense means looking through everything.
-fn has_word(btf: &[u8], word: &str) -> bool {
-    let field = |at: usize| Some(u32::from_ne_bytes(btf.get(at..at + 4)?.try_into().ok()?) as usize);
-    let names = field(4).zip(field(16)).and_then(|(header, names)| btf.get(header.checked_add(names)?..));
-    names.unwrap_or(btf).split(|b| *b == 0).any(|name| name == word.as_bytes())
-}
-
-/// What the kernel half is told before it is loaded.
+/// What the BPF programs are given before they are loaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Config {
     pub rings: RingSizes,
@@ -101,35 +111,103 @@ pub(super) struct Config {
 /// Inodes whose last dirtier is remembered, some 130 bytes of kernel memory each.
 const DIRTIERS: u32 = 1 << 14;
 
-/// Loads all programs that this kernel can take; none is attached yet. Returns them with the features that are really
-/// in use: a kernel that has a tracepoint may still refuse the program that tells who dirties pages, which is no reason
-/// not to record.
-pub(super) fn load(config: Config, features: Features) -> Result<(Ebpf, Features), TraceError> {
+/// Loaded BPF programs.
+pub(super) struct Loaded {
+    pub bpf: Ebpf,
+    /// The features in use: a kernel may have a tracepoint and refuse the program for it.
+    pub features: Features,
+    /// What is not recorded because this kernel refused it, and why, for people.
+    pub limits: Vec<String>,
+}
+
+/// What may be left out when the kernel refuses a program: a part that is missing is better than no recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    bio_based: bool,
+    attribution: bool,
+}
+
+/// In the order in which they are tried.
+const PARTS: [Parts; 4] = [
+    Parts { bio_based: true, attribution: true },
+    Parts { bio_based: false, attribution: true },
+    Parts { bio_based: true, attribution: false },
+    Parts { bio_based: false, attribution: false },
+];
+
+/// A program that the kernel refused.
+#[derive(Debug)]
+struct Refusal {
+    /// How many programs loaded before it.
+    loaded: usize,
+    error: TraceError,
+}
+
+/// Loads all programs that this kernel takes; none is attached yet.
+pub(super) fn load(config: Config, features: Features) -> Result<Loaded, TraceError> {
     // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
     let mut loader = EbpfLoader::new();
     loader.btf(None);
     let btf = Btf::from_sys_fs().map_err(|e| TraceError::NoBtf(one_line(&e)))?;
-    let mut refusal = None;
-    for form in forms(config.without_fetch) {
-        match load_form(&mut loader, &btf, config, features, form) {
-            Err(TraceError::Refused { what, why }) => refusal = refusal.or(Some(TraceError::Refused { what, why })),
-            other => return other,
+    let mut furthest: Option<Refusal> = None;
+    for parts in PARTS.into_iter().filter(|p| p.attribution || config.attribution) {
+        let config = Config { attribution: config.attribution && parts.attribution, ..config };
+        let features = Features { bio_based: parts.bio_based, ..features };
+        for form in forms(config.without_fetch) {
+            match load_form(&mut loader, &btf, config, features, form) {
+                Ok((bpf, features)) => {
+                    return Ok(Loaded { bpf, features, limits: limits(parts, furthest.as_ref()) });
+                }
+                Err(refusal) if matches!(refusal.error, TraceError::Refused { .. }) => {
+                    // The form that got furthest is the kernel's own; of the others the reason means nothing.
+                    if furthest.as_ref().is_none_or(|f| f.loaded < refusal.loaded) {
+                        furthest = Some(refusal);
+                    }
+                }
+                Err(refusal) => return Err(refusal.error),
+            }
         }
     }
-    Err(refusal.unwrap_or_else(|| TraceError::Refused {
-        what: "write events".into(),
-        why: "this processor needs atomic operations that this kernel's BPF does not have".into(),
-    }))
+    Err(furthest.map_or_else(
+        || TraceError::Refused {
+            what: "write events".into(),
+            why: "this processor needs atomic operations that this kernel's BPF does not have".into(),
+        },
+        |f| f.error,
+    ))
+}
+
+/// What a recording without some parts cannot show, a line each.
+fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
+    let why = refusal.map_or_else(String::new, |r| format!(": {}", r.error));
+    let line = |there: bool, what: &str| (!there).then(|| format!("{what}{why}"));
+    let bios = line(parts.bio_based, "devices without requests (dm, md, zram) are not recorded");
+    bios.into_iter().chain(line(parts.attribution, "process, cgroup and file of the I/Os are not recorded")).collect()
 }
 
 /// What differs between kernels and only the verifier can tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Form {
-    /// a54895fa057c (5.11, but also 5.10.137) dropped an argument: the version number does not tell.
-    has_queue_argument: bool,
+    arguments: Arguments,
     /// 5ca419f2864a (5.12) for x86, later elsewhere.
     has_fetch: bool,
 }
+
+/// Which tracepoints still have the queue as their first argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Arguments {
+    /// Those of requests, before a54895fa057c (5.11, but also 5.10.137: the version number does not decide).
+    request_has_queue: bool,
+    /// Those of bios, before e8a676d61c07 (5.11).
+    bio_has_queue: bool,
+}
+
+/// The forms that exist, newest kernels first.
+const ARGUMENTS: [Arguments; 3] = [
+    Arguments { request_has_queue: false, bio_has_queue: false },
+    Arguments { request_has_queue: false, bio_has_queue: true },
+    Arguments { request_has_queue: true, bio_has_queue: true },
+];
 
 /// Whether the processor makes its stores visible in their order.
 const STORES_IN_ORDER: bool = cfg!(target_arch = "x86_64");
@@ -137,9 +215,7 @@ const STORES_IN_ORDER: bool = cfg!(target_arch = "x86_64");
 /// The forms to try, newest kernels first.
 fn forms(without_fetch: bool) -> impl Iterator<Item = Form> {
     let fetch = [true, false].into_iter().filter(move |f| if *f { !without_fetch } else { STORES_IN_ORDER });
-    fetch.flat_map(|has_fetch| {
-        [false, true].into_iter().map(move |has_queue_argument| Form { has_queue_argument, has_fetch })
-    })
+    fetch.flat_map(|has_fetch| ARGUMENTS.into_iter().map(move |arguments| Form { arguments, has_fetch }))
 }
 
 fn load_form<'a>(
@@ -148,7 +224,7 @@ fn load_form<'a>(
     config: Config,
     features: Features,
     form: Form,
-) -> Result<(Ebpf, Features), TraceError> {
+) -> Result<(Ebpf, Features), Refusal> {
     let mut features = features;
     features.dirty = features.dirty.filter(|_| config.attribution);
     // The loader borrows its values for as long as the types.
@@ -167,22 +243,35 @@ fn load_form<'a>(
         .map_max_entries("slot_notes", slots)
         .map_max_entries("slot_ends", slots)
         .map_max_entries("dirtiers", if features.dirty.is_some() { DIRTIERS } else { 1 })
-        .override_global("has_queue_argument", flag(form.has_queue_argument), true)
+        .override_global("request_has_queue_argument", flag(form.arguments.request_has_queue), true)
+        .override_global("bio_has_queue_argument", flag(form.arguments.bio_has_queue), true)
         .override_global("stores_in_order", flag(STORES_IN_ORDER), true)
         .override_global("seat_shift", &NUMBERS[seat_shift as usize], true)
+        .override_global("flush_seq_bit", &NUMBERS[usize::from(features.request_flags.flush_seq & 31)], true)
+        .override_global("io_stat_bit", &NUMBERS[usize::from(features.request_flags.io_stat & 31)], true)
         .override_global("has_io_start", flag(features.io_start), true)
         .override_global("marks_pinned_pages", flag(features.marks_pinned_pages), true)
         .override_global("attribution", flag(config.attribution), true)
         .override_global("cgroup_of_bio", flag(config.cgroup_of_bio), true)
         .override_global("filtered", flag(config.filtered), true)
         .override_global("slot_shift", shift, true);
+    if config.attribution {
+        let constants = ["end_of_iomap_dio", "end_of_dio", "end_of_dio_aio", "end_of_split"];
+        for (constant, address) in constants.iter().zip(ends_of_direct_io()) {
+            loader.override_global(constant, address, true);
+        }
+    }
     let object = if form.has_fetch { OBJECT } else { OBJECT_WITHOUT_FETCH };
-    let mut bpf = loader.load(object).map_err(|e| refused("create the tracer's maps", &e))?;
-    for probe in probes(features) {
-        match program(&mut bpf, probe)?.load(probe.tracepoint, btf) {
+    let mut bpf =
+        loader.load(object).map_err(|e| Refusal { loaded: 0, error: refused("create the tracer's maps", &e) })?;
+    for (loaded, probe) in probes(features).enumerate() {
+        let program = program(&mut bpf, probe).map_err(|error| Refusal { loaded, error })?;
+        match program.load(probe.tracepoint, btf) {
             Ok(()) => {}
             Err(_) if Some(probe) == features.dirty => features.dirty = None,
-            Err(e) => return Err(refused(format!("load the program {}", probe.program), &e)),
+            Err(e) => {
+                return Err(Refusal { loaded, error: refused(format!("load the program {}", probe.program), &e) });
+            }
         }
     }
     Ok((bpf, features))
@@ -218,7 +307,7 @@ const fn numbers() -> [u8; 64] {
 
 /// The probes of request-based devices in attach order, then those of bio-based ones.
 pub(super) fn probes(features: Features) -> impl Iterator<Item = Probe> {
-    request_probes(features).chain(BIO_PROBES)
+    request_probes(features).chain(BIO_PROBES.into_iter().filter(move |_| features.bio_based))
 }
 
 /// The probes of request-based devices in attach order.
@@ -281,8 +370,9 @@ mod tests {
             let dirty = here.dirty.filter(|_| on(5));
             let features = Features { io_start: here.io_start && on(3), marks_pinned_pages: on(4), dirty, ..here };
             match load(config, features) {
-                Ok((_, used)) => {
-                    assert_eq!(used.dirty, dirty.filter(|_| config.attribution), "refused by the verifier")
+                Ok(loaded) => {
+                    assert_eq!(loaded.features.dirty, dirty.filter(|_| config.attribution), "refused by the verifier");
+                    assert_eq!(loaded.limits, [""; 0], "a part was refused by the verifier");
                 }
                 Err(TraceError::NoPrivilege { .. }) => {
                     eprintln!("SKIP: may not load BPF programs");
@@ -294,10 +384,8 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_whole() {
-        let btf = b"\0btf_trace_block_io_start_x\0btf_trace_block_rq_issue\0";
-        assert!(has_tracepoint(btf, "block_rq_issue"));
-        assert!(!has_tracepoint(btf, "block_io_start"));
+    fn request_flags_have_the_bits_of_the_macros_where_there_is_no_enum() {
+        assert_eq!(RequestFlags::read(b"\0RQF_FLUSH_SEQ\0"), RequestFlags { flush_seq: 4, io_stat: 13 });
     }
 
     #[test]
@@ -309,10 +397,39 @@ mod tests {
 
     #[test]
     fn completion_is_attached_last() {
-        let features = Features { io_start: true, merge: true, marks_pinned_pages: true, dirty: Some(DIRTY_FOLIO) };
+        let none = Features {
+            io_start: false,
+            merge: false,
+            marks_pinned_pages: false,
+            dirty: None,
+            bio_based: false,
+            request_flags: RequestFlags::MACROS,
+        };
+        let features = Features { io_start: true, merge: true, dirty: Some(DIRTY_FOLIO), ..none };
         assert_eq!(request_probes(features).collect::<Vec<_>>(), [DIRTY_FOLIO, START, ISSUE, MERGE, COMPLETE]);
-        let old = Features { io_start: false, merge: false, marks_pinned_pages: false, dirty: None };
-        assert_eq!(request_probes(old).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
+        assert_eq!(request_probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
+        assert_eq!(probes(none).collect::<Vec<_>>(), [ISSUE, COMPLETE]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_reported_with_the_kernels_reason() {
+        let error = TraceError::Refused { what: "load the program bio_queue".into(), why: "no".into() };
+        let refusal = Refusal { loaded: 4, error };
+        assert_eq!(limits(PARTS[0], Some(&refusal)), [""; 0]);
+        let without_bios = limits(PARTS[1], Some(&refusal));
+        assert!(without_bios[0].contains("dm, md, zram") && without_bios[0].contains("bio_queue"), "{without_bios:?}");
+        assert_eq!(limits(PARTS[3], Some(&refusal)).len(), 2);
+    }
+
+    /// Of tracepoints that lost an argument in one release but not in another (5.10.137), each mixture is tried.
+    #[test]
+    fn each_mixture_of_arguments_is_tried() {
+        let all: Vec<Form> = forms(true).collect();
+        let of = |request_has_queue, bio_has_queue| Arguments { request_has_queue, bio_has_queue };
+        if STORES_IN_ORDER {
+            assert!(all.iter().any(|f| f.arguments == of(false, true)), "5.10.137 and later 5.10");
+            assert!(all.iter().any(|f| f.arguments == of(true, true)), "before");
+        }
     }
 
     #[test]

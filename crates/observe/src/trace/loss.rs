@@ -1,4 +1,4 @@
-//! Reading what the kernel half could not deliver.
+//! Reading what the BPF programs could not deliver.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ struct Seen {
     merges: u64,
 }
 
-/// Turns the kernel half's ever-growing counts into [`Lost`] intervals.
+/// Turns the BPF programs' ever-growing counts into [`Lost`] intervals.
 pub(super) struct LossReader {
     total: Array<MapData, u64>,
     epoch: Array<MapData, u64>,
@@ -30,9 +30,9 @@ pub(super) struct LossReader {
     first_without_slot_ns: HashMap<LossKey, u64>,
 }
 
-/// I/Os of one device and class that found no slot and were not seen to end: they are in flight, or have ended unseen.
+/// I/Os of one device and class that found no slot and have no completion: they are in flight, or it was missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Endless {
+pub(super) struct OutstandingCount {
     pub dev: DevId,
     pub class: Option<Class>,
     /// When the first that found no slot began, nanoseconds of the kernel's monotonic clock: it may be one of these.
@@ -93,11 +93,11 @@ impl LossReader {
         Ok(())
     }
 
-    /// The I/Os that began without a slot and have not been seen to end, as of the last reading.
-    pub fn endless(&self) -> Vec<Endless> {
+    /// The I/Os that started without a slot and have no completion, as of the last reading.
+    pub fn outstanding(&self) -> Vec<OutstandingCount> {
         let of = |(key, first_ns): (&LossKey, &u64)| {
-            endless(*self.seen.get(key)?, self.seen.get(&key.ends()?).copied().unwrap_or_default()).map(
-                |(ios, bytes)| Endless {
+            outstanding_of(*self.seen.get(key)?, self.seen.get(&key.ends()?).copied().unwrap_or_default()).map(
+                |(ios, bytes)| OutstandingCount {
                     dev: DevId(key.dev as i32),
                     class: key.class(),
                     first_ns: *first_ns,
@@ -112,10 +112,10 @@ impl LossReader {
 
 /// How many of those that began have not ended, and of how many bytes, if that is known: it is not once one of them was
 /// merged with another.
-fn endless(begun: Seen, ended: Seen) -> Option<(usize, Option<i64>)> {
-    let ios = begun.ios.wrapping_sub(ended.ios) as i64;
-    let bytes = begun.bytes.wrapping_sub(ended.bytes) as i64;
-    (ios > 0).then_some((ios as usize, (begun.merges == 0 && ended.merges == 0 && bytes >= 0).then_some(bytes)))
+fn outstanding_of(started: Seen, ended: Seen) -> Option<(usize, Option<i64>)> {
+    let ios = started.ios.wrapping_sub(ended.ios) as i64;
+    let bytes = started.bytes.wrapping_sub(ended.bytes) as i64;
+    (ios > 0).then_some((ios as usize, (started.merges == 0 && ended.merges == 0 && bytes >= 0).then_some(bytes)))
 }
 
 /// Sum of the CPUs' counts, and the interval of what was counted in `epoch` or since.
@@ -152,10 +152,14 @@ mod tests {
     #[test]
     fn what_began_without_a_slot_and_did_not_end() {
         let seen = |ios: i64, bytes, merges| Seen { ios: ios as u64, bytes, merges };
-        assert_eq!(endless(seen(5, 5 << 12, 0), seen(3, 3 << 12, 0)), Some((2, Some(2 << 12))));
-        assert_eq!(endless(seen(5, 5 << 12, 0), seen(5, 5 << 12, 0)), None);
-        assert_eq!(endless(seen(5, 5 << 12, 0), seen(4, 9 << 12, 2)), Some((1, None)), "merged with who knows what");
-        assert_eq!(endless(seen(5, 6 << 12, 1), seen(3, 3 << 12, 0)), Some((2, None)), "one was absorbed");
+        assert_eq!(outstanding_of(seen(5, 5 << 12, 0), seen(3, 3 << 12, 0)), Some((2, Some(2 << 12))));
+        assert_eq!(outstanding_of(seen(5, 5 << 12, 0), seen(5, 5 << 12, 0)), None);
+        assert_eq!(
+            outstanding_of(seen(5, 5 << 12, 0), seen(4, 9 << 12, 2)),
+            Some((1, None)),
+            "merged with who knows what"
+        );
+        assert_eq!(outstanding_of(seen(5, 6 << 12, 1), seen(3, 3 << 12, 0)), Some((2, None)), "one was absorbed");
         let cpu = |ios: i64| LossValue { ios: ios as u64, first_ns: 1, last_ns: 1, epoch: 1, ..LossValue::default() };
         assert_eq!(summed([cpu(-2), cpu(3)].iter(), 1).0.ios, 1);
     }

@@ -1,25 +1,27 @@
 //! The tracer: every block I/O of this machine, from the kernel's tracepoints.
 //!
-//! [`Tracer`] loads and attaches the kernel half (`bpf/blkio.bpf.c`), reads its rings, puts the completions of all CPUs
+//! [`Tracer`] loads and attaches the BPF programs (`bpf/blkio.bpf.c`), reads their rings, puts the completions of all CPUs
 //! in order, and yields [`Io`] and [`Lost`]. Nothing wakes the reader: it must call [`Tracer::poll`] every 10 ms or
 //! sooner. `docs/tracing.md` says what is counted as what, and why.
 //!
 //! [`FilesTracer`] does the same for file-level requests (`docs/files.md`).
 
+mod btf;
 mod capabilities;
 mod cpu_rings;
 mod error;
 mod event;
 mod files;
 mod filter;
-mod left_over;
 mod load;
 mod loss;
 mod order;
 mod program_info;
 mod ring;
 mod slots;
+mod symbols;
 mod tracer;
+mod unmatched;
 
 pub use capabilities::{Capabilities, capabilities};
 pub use error::TraceError;

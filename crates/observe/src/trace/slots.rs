@@ -1,4 +1,4 @@
-//! What is left in the kernel half's slots when tracing ends (`bpf/slots.bpf.h`).
+//! What is left in the BPF programs' slots when tracing ends (`bpf/slots.bpf.h`).
 
 use std::{io, os::fd::BorrowedFd};
 
@@ -52,9 +52,9 @@ struct SlotEnd {
 }
 const _: () = assert!(size_of::<SlotEnd>() == 16);
 
-/// An I/O whose end was not seen.
+/// An I/O without a completion, from its slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unended {
+pub(super) struct OutstandingSlot {
     /// When it was issued, else when it started: nanoseconds of the kernel's monotonic clock.
     pub from_ns: u64,
     /// When it started, if that is known.
@@ -63,7 +63,7 @@ pub(super) struct Unended {
     pub class: Class,
     pub bytes: i64,
     pub merges: i64,
-    /// Another one has begun in its place, so that it cannot be in flight any more.
+    /// Another one has started in its place, so that it cannot be in flight any more.
     pub replaced: bool,
 }
 
@@ -89,12 +89,12 @@ impl Slots {
         })
     }
 
-    /// Every I/O that was issued and not seen to end. To be called when no program runs any more.
-    pub fn unended(&self) -> Vec<Unended> {
+    /// Every I/O that was issued and has no completion. To be called when no program runs any more.
+    pub fn outstanding(&self) -> Vec<OutstandingSlot> {
         (0..self.count).flat_map(|at| self.of_slot(at)).collect()
     }
 
-    fn of_slot(&self, at: usize) -> impl Iterator<Item = Unended> {
+    fn of_slot(&self, at: usize) -> impl Iterator<Item = OutstandingSlot> {
         debug_assert!(at < self.count);
         // SAFETY: `at` is below `count`, for which each mapping was made, at a page's start; the elements are plain
         // integers, copied out at once, and a value torn by a program that is still running is a value too.
@@ -107,7 +107,7 @@ impl Slots {
         };
         // Both count modulo 2^16.
         let missing = (slot.owner as u16).wrapping_sub(end.id as u16);
-        let last = (missing > 0 && slot.dev != 0).then(|| Unended {
+        let last = (missing > 0 && slot.dev != 0).then(|| OutstandingSlot {
             from_ns: slot.start_ns.max(slot.issue_ns),
             start_ns: slot.start_ns,
             dev: DevId(slot.dev as i32),
@@ -116,7 +116,7 @@ impl Slots {
             merges: i64::from(slot.merges),
             replaced: false,
         });
-        let before = (missing > 1 && note.before.dev != 0).then(|| Unended {
+        let before = (missing > 1 && note.before.dev != 0).then(|| OutstandingSlot {
             from_ns: note.before.start_ns,
             start_ns: note.before.start_ns,
             dev: DevId(note.before.dev as i32),
@@ -166,7 +166,7 @@ mod tests {
         let ends: [[u64; 2]; 4] = [[5, 0], [1, 0], [0xffff, 0], [0, 0]];
         let (slots, notes, ends) = (file(slots.as_flattened()), file(notes.as_flattened()), file(ends.as_flattened()));
         let table = Slots::new(slots.as_fd(), notes.as_fd(), ends.as_fd(), 4).expect("mapped");
-        let io = |start_ns, from_ns, bytes, class, merges, replaced| Unended {
+        let io = |start_ns, from_ns, bytes, class, merges, replaced| OutstandingSlot {
             from_ns,
             start_ns,
             dev: DevId(7),
@@ -176,7 +176,7 @@ mod tests {
             replaced,
         };
         assert_eq!(
-            table.unended(),
+            table.outstanding(),
             [
                 io(20, 21, 1024, Class::Write, 3, false),
                 io(25, 25, 2048, Class::Read, 0, true),

@@ -13,20 +13,20 @@ use aya::{
     maps::{Array, PerCpuHashMap},
     sys::Stats,
 };
-use iolens_core::model::{DevId, Io, Lost};
+use iolens_core::model::{Class, DevId, Io, Lost};
 
 use super::{
     cpu_rings::{CpuRings, RingSizes},
     error::{TraceError, refused},
     event::IoEvent,
     filter::DeviceFilter,
-    left_over::{in_flight_of, left_over},
     load::{self, BIO_PROBES, Config, Features, Probe},
     loss::LossReader,
     order::ReorderBuffer,
     program_info::{ProgramInfo, program_info},
     ring::Drained,
     slots::Slots,
+    unmatched::{in_flight_of, unmatched},
 };
 
 /// Stores of one CPU become visible to another after this long at most; see `order.rs`.
@@ -38,14 +38,14 @@ pub struct TracerOptions {
     /// Only these whole disks; `None`: all, and those that appear later.
     pub devices: Option<Vec<DevId>>,
     /// Size of the rings between kernel and user space, of all CPUs together, in bytes: a power of two, whole pages.
-    /// Each CPU gets the same number of events of 96 bytes, a power of two.
+    /// Each CPU gets the same number of events of 104 bytes, a power of two.
     pub ring_bytes: u32,
     /// Look up process, cgroup and file of each I/O (costs some 35 ns more per I/O), and remember who dirties pages.
     pub attribution: bool,
     /// Trace bio-based devices (dm, md, zram, brd) from the start. Costs on every bio of request-based ones too.
     pub bio_based: bool,
     /// `CLOCK_MONOTONIC` of the recording's start in nanoseconds: all times count from here. See also
-    /// [`Tracer::count_from_attach`].
+    /// [`Tracer::begin`].
     pub start_monotonic_ns: i64,
     /// I/Os that may be in flight at once; rounded up to a power of two. Some 200 bytes of kernel memory each.
     pub slots: u32,
@@ -64,6 +64,13 @@ impl TracerOptions {
     pub fn usual_ring_bytes() -> u32 {
         let cpus = load::cpus().unwrap_or(1).next_power_of_two() as u32;
         cpus.saturating_mul(256 << 10).clamp(8 << 20, 1 << 30)
+    }
+
+    /// The least memory that makes sense: 64 KiB for each CPU, which hold what 50,000 I/Os a second leave there between two
+    /// looks, 10 ms apart.
+    pub fn min_ring_bytes() -> u32 {
+        let cpus = load::cpus().unwrap_or(1).next_power_of_two() as u32;
+        cpus.saturating_mul(64 << 10).min(1 << 30)
     }
 
     /// How many events of a single CPU so much memory for all of them holds.
@@ -125,7 +132,7 @@ pub struct ProbeCost {
 /// What the kernel made of one program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramReport {
-    /// Its name in the kernel half.
+    /// Its name among the BPF programs.
     pub name: &'static str,
     /// The tracepoint it is for.
     pub tracepoint: &'static str,
@@ -145,6 +152,7 @@ pub struct ProgramReport {
 pub struct Tracer {
     bpf: Ebpf,
     features: Features,
+    limits: Vec<String>,
     rings: CpuRings,
     slots: Slots,
     buffer: ReorderBuffer<IoEvent>,
@@ -177,7 +185,7 @@ impl Tracer {
             without_fetch: options.without_fetch,
             cgroup_of_bio: load::io_controller_is_v2(Path::new("/proc/cgroups")),
         };
-        let (mut bpf, features) = load::load(config, features)?;
+        let load::Loaded { mut bpf, features, limits } = load::load(config, features)?;
         release_memory();
         let rings = map_rings(&bpf, sizes)?;
         let slots = map_slots(&bpf, options.slots)?;
@@ -203,6 +211,7 @@ impl Tracer {
         let mut tracer = Tracer {
             bpf,
             features,
+            limits,
             rings,
             slots,
             buffer: ReorderBuffer::new(),
@@ -232,19 +241,31 @@ impl Tracer {
         Ok(())
     }
 
-    /// Lets all times count from the moment at which the last probe was attached, since nothing is known before it;
-    /// returns that moment in nanoseconds of `CLOCK_MONOTONIC`. To be called before the first [`Tracer::poll`].
-    pub fn count_from_attach(&mut self) -> i64 {
+    /// Begins anew: what has completed or was lost since the probes were attached is dropped, and all times count from
+    /// now, which is returned in nanoseconds of `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// If the losses cannot be read.
+    pub fn begin(&mut self) -> Result<i64, TraceError> {
+        self.poll(&mut Vec::new(), &mut Vec::new())?;
+        self.attached_ns = now_ns();
         self.start_monotonic_ns = self.attached_ns as i64;
-        self.start_monotonic_ns
+        Ok(self.start_monotonic_ns)
     }
 
-    /// Traces bio-based devices too, from now on. Does nothing the second time.
+    /// What this kernel does not let be recorded, and why, a line each.
+    pub fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
+    /// Traces bio-based devices too, from now on. Does nothing the second time, or where the kernel refuses the
+    /// programs for it ([`Tracer::limits`] reports that).
     ///
     /// # Errors
     /// If the kernel refuses to attach.
     pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
-        self.attach(BIO_PROBES)
+        let probes = BIO_PROBES.into_iter().filter(|_| self.features.bio_based);
+        self.attach(probes.collect::<Vec<_>>())
     }
 
     /// Replaces the list of devices that are traced. What is in flight on a newly listed one is censored.
@@ -274,6 +295,15 @@ impl Tracer {
         })
     }
 
+    /// I/Os of a device and class that were issued since the probes were attached and not seen to complete: in flight,
+    /// or to be counted as lost. Goes through all slots, some milliseconds.
+    pub fn outstanding(&self, dev: DevId, class: Class) -> i64 {
+        let slots = self.slots.outstanding().into_iter().filter(|io| io.dev == dev && io.class == class);
+        let in_slots = slots.filter(|io| io.start_ns >= self.attached_ns).count() as i64;
+        let without = self.losses.outstanding().into_iter().filter(|io| io.dev == dev && io.class == Some(class));
+        in_slots + without.map(|io| io.ios as i64).sum::<i64>()
+    }
+
     /// Sleeps until there is an event to take, at most `timeout`; true if there is one. For idle times: a reader that
     /// always waits so is woken for every event of a moderate load.
     ///
@@ -290,7 +320,8 @@ impl Tracer {
 
     fn release(&mut self, watermark: u64, out: &mut Vec<Io>) {
         let start = self.start_monotonic_ns;
-        out.extend(self.buffer.release(watermark).map(|event| event.to_io(start)));
+        let since_start = self.buffer.release(watermark).filter(|event| event.done_ns as i64 >= start);
+        out.extend(since_start.map(|event| event.to_io(start)));
     }
 
     /// Detaches and hands out everything that is left.
@@ -319,10 +350,10 @@ impl Tracer {
         }
         self.release(u64::MAX, out);
         self.losses.read(self.start_monotonic_ns, lost)?;
-        let begun = self.attached_ns..=end;
-        let slots = self.slots.unended().into_iter().filter(|io| begun.contains(&io.start_ns));
-        let without_slot = self.losses.endless().into_iter().filter(|io| begun.contains(&io.first_ns));
-        let left = left_over(slots, without_slot, in_flight_of);
+        let traced = self.attached_ns..=end;
+        let slots = self.slots.outstanding().into_iter().filter(|io| traced.contains(&io.start_ns));
+        let without_slot = self.losses.outstanding().into_iter().filter(|io| traced.contains(&io.first_ns));
+        let left = unmatched(slots, without_slot, in_flight_of);
         lost.extend(left.unseen.iter().map(|io| io.until(end, self.start_monotonic_ns)));
         Ok(FinishStats { drained, late: self.buffer.late(), in_flight: left.in_flight })
     }

@@ -194,7 +194,7 @@ fn compare_program(name: &str, tmp: &Path, more: &[&str]) -> (Vec<(String, Reque
     compare(&[&program, &data], more, &data)
 }
 
-/// A directory with `data` in it, on a disk; `None`, said aloud, where the comparison cannot be made.
+/// A directory with `data` in it, on a disk; `None`, with a message, where the comparison cannot be made.
 fn place(tools: &[&str]) -> Option<tempfile::TempDir> {
     if !machine_has(tools) || !machine_has(&["strace"]) {
         return None;

@@ -157,7 +157,7 @@ impl Filesystem for Impatient {
     }
 }
 
-/// Mounts it; unmounted when dropped. `None`, said aloud, where the machine has no FUSE.
+/// Mounts it; unmounted when dropped. `None`, with a message, where the machine has no FUSE.
 pub fn mounted(at: &Path) -> Option<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("impatient".to_owned())];

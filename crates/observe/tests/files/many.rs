@@ -2,7 +2,9 @@
 
 use std::{fs, process::Command};
 
-use iolens_core::model::{How, Request, RequestClass, RequestFlags, SyncKind};
+use iolens_core::model::{CallHistogram, How, Request, RequestClass, RequestFlags, SyncKind};
+
+use iolens_observe::trace::FilesOptions;
 
 use super::impatient::{self, LAZINESS};
 use super::lab::{children, compiled, machine_has, record, story, turn};
@@ -44,6 +46,15 @@ fn of_a_long_run_not_all_are_timed_but_all_counted_and_what_is_slow_is_found() {
     assert_eq!((hot.ios_out, hot.empty_reads, hot.failed), (1, 20, 20), "{hot:?}");
     let shared = of("shared");
     assert_eq!((shared.ios_in, shared.bytes_in), (80_000, 80_000 * 4096), "{shared:?}");
+    // Those that were not timed are counted with the next one that was: all but those after the last of each thread.
+    for (r, threads) in [(hot, 1), (shared, 4), (of("fuse/lazy"), 1)] {
+        let counted = r.read_histogram.as_ref().unwrap().n() as i64;
+        let least = r.ios_in - threads * 40;
+        assert!((least..=r.ios_in).contains(&counted), "{counted} of {} calls: {r:?}", r.ios_in);
+        assert!(r.write_histogram.is_none(), "one write is among the first: {r:?}");
+    }
+    let (low, high, slow) = of("fuse/lazy").read_histogram.as_ref().unwrap().buckets().last().unwrap();
+    assert!(slow >= 1 && low < LAZINESS.as_nanos() as i64 * 2 && high > LAZINESS.as_nanos() as i64 * 9 / 10);
 
     // The slow one amid the fast ones is one of few that were not taken for the others' like.
     let lazy = of("fuse/lazy");
@@ -59,6 +70,36 @@ fn of_a_long_run_not_all_are_timed_but_all_counted_and_what_is_slow_is_found() {
         eprintln!("{us} of {total_us} us in calls, estimated: {}", r.flags.has(RequestFlags::ESTIMATED));
         assert!(us * 10 <= total_us * 12, "one thread cannot be in calls for longer than there was: {r:?}");
     }
+}
+
+#[test]
+fn histograms_are_given_back_and_where_there_are_too_few_that_is_flagged() {
+    let _turn = turn();
+    if !machine_has(&["sh", "dd"]) {
+        return;
+    }
+    let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
+    let data = tmp.path().join("data");
+    fs::write(&data, vec![7u8; 64 * 10]).unwrap();
+    // With so few open files allowed there are 64 histograms: enough for any number of readers one after the other.
+    let few = FilesOptions { open_files: 1024, ..children() };
+    let read = "dd if=data of=/dev/null bs=64 2>/dev/null";
+    let one_by_one = format!("for i in $(seq 300); do {read}; done");
+    let (requests, _) = record(&few, Command::new("sh").args(["-c", &one_by_one]).current_dir(tmp.path()), tmp.path());
+    let counted = |r: &Request| r.read_histogram.as_ref().map(CallHistogram::n);
+    assert_eq!(requests.len(), 300);
+    assert!(requests.iter().all(|(_, r)| counted(r) == Some(10) && r.ios_in == 10), "{requests:?}");
+    // Of 200 that are open at once most have none, say so, and are counted all the same.
+    let at_once = "exec python3 -c 'f = [open(\"data\", \"rb\", 0) for _ in range(200)]; [g.read(64) for _ in range(10) for g in f]'";
+    if !machine_has(&["python3"]) {
+        return;
+    }
+    let (requests, lost) = record(&few, Command::new("sh").args(["-c", at_once]).current_dir(tmp.path()), tmp.path());
+    assert!(lost.is_empty() && requests.len() == 200, "{lost:?}");
+    let flagged = |r: &Request| r.flags.has(RequestFlags::NO_HISTOGRAM);
+    assert!(requests.iter().all(|(_, r)| r.ios_in == 10 && counted(r) == (!flagged(r)).then_some(10)), "{requests:?}");
+    let without = requests.iter().filter(|(_, r)| flagged(r)).count();
+    assert!((136..=190).contains(&without), "{without} of 200 have none, and there are 64");
 }
 
 #[test]

@@ -4,8 +4,8 @@ use iolens_core::model::{Class, Op};
 use iolens_observe::trace::TracerOptions;
 
 use crate::lab::{
-    LoopDisk, Mounted, dev_of, fio, kernel_counts, machine_has, on_each_file_system, ready, run, scratch, trace,
-    trace_fairly, turn,
+    LoopDisk, Mounted, dev_of, fio, kernel_counts, machine_has, on_each_file_system, put_on, ready, run, scratch,
+    trace, trace_fairly, turn,
 };
 
 /// A load: name, arguments for fio. All are direct and asynchronous unless they say otherwise.
@@ -54,16 +54,6 @@ const LOADS: &[Load] = &[
     ("buffered writes, fsync", &["--rw=write", "--bs=64k", "--direct=0", "--ioengine=psync", "--fsync=64"]),
     ("buffered reads", &["--rw=read", "--bs=64k", "--direct=0", "--ioengine=psync", "--invalidate=1"]),
 ];
-
-fn put_on(path: &str, load: &[&str], seconds: &str) {
-    let runtime = format!("--runtime={seconds}");
-    let mut args = vec!["--size=192m", "--time_based", &runtime, "--end_fsync=0"];
-    if !load.iter().any(|a| a.starts_with("--direct")) {
-        args.push("--direct=1");
-    }
-    args.extend(load);
-    fio(path, &args);
-}
 
 fn full() -> bool {
     std::env::var_os("IOLENS_FULL").is_some_and(|v| v == "1")

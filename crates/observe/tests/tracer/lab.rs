@@ -44,7 +44,7 @@ pub fn machine_has(tools: &[&str]) -> bool {
     }
 }
 
-/// The turn of a test that needs `tools`; `None`, said aloud, where the machine lacks something.
+/// The turn of a test that needs `tools`; `None`, with a message, where the machine lacks something.
 pub fn ready(tools: &[&str]) -> Option<MutexGuard<'static, ()>> {
     machine_has(tools).then(turn)
 }
@@ -293,7 +293,8 @@ impl Traced {
 
     /// Some few writes without bytes are neither recorded nor counted, and nothing else is missing.
     pub fn misses_empty_flushes_only(&self) -> bool {
-        let missing = |class: Class| self.kernel[class as usize] - self.accounted()[class as usize];
+        let accounted = self.accounted();
+        let missing = |class: Class| self.kernel[class as usize] - accounted[class as usize];
         let others = Class::ALL.into_iter().filter(|class| *class != Class::Write);
         (1..=8).contains(&missing(Class::Write).ios)
             && others.map(|class| missing(class).ios).all(|ios| ios == 0)
@@ -381,6 +382,17 @@ fn wake_up_ms() -> f64 {
         drop(ours);
     });
     start.elapsed().as_secs_f64() * 1e3 / f64::from(2 * ROUNDS)
+}
+
+/// Runs a load of fio's for so long; past the page cache unless it says otherwise.
+pub fn put_on(path: &str, load: &[&str], seconds: &str) {
+    let runtime = format!("--runtime={seconds}");
+    let mut args = vec!["--size=192m", "--time_based", &runtime, "--end_fsync=0"];
+    if !load.iter().any(|a| a.starts_with("--direct")) {
+        args.push("--direct=1");
+    }
+    args.extend(load);
+    fio(path, &args);
 }
 
 /// The clock of the events.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use iolens_core::model::DevId;
+use iolens_core::model::{DevId, Inode};
 use iolens_observe::topology::Names;
 
 use crate::lab::{LoopDisk, Mounted, on_each_file_system, ready, run};
@@ -33,6 +33,11 @@ fn ino(path: &Path) -> i64 {
     fs::symlink_metadata(path).unwrap().ino() as i64
 }
 
+/// The file that has this number now.
+fn numbered(fs_dev: i32, ino: i64) -> Inode {
+    Inode { fs_dev, ino, generation: None }
+}
+
 /// The kernel refuses handles to those who lack CAP_DAC_READ_SEARCH.
 fn may_open_by_number() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -54,10 +59,14 @@ fn closed_files_are_found_by_number_with_their_exact_names() {
         let dev = fs_dev(fs.dir.path());
         let mut names = Names::new();
         for path in hostile(fs.dir.path()) {
-            assert_eq!(names.file(dev, ino(&path), None).as_deref(), Some(&*path.to_string_lossy()), "{kind}");
-            assert_eq!(names.file(dev + 1, ino(&path), None), None, "{kind}: another device");
+            assert_eq!(
+                names.file(numbered(dev, ino(&path)), None).as_deref(),
+                Some(&*path.to_string_lossy()),
+                "{kind}"
+            );
+            assert_eq!(names.file(numbered(dev + 1, ino(&path)), None), None, "{kind}: another device");
         }
-        assert_eq!(names.file(dev, 123_456_789, None), None, "{kind}: no such inode");
+        assert_eq!(names.file(numbered(dev, 123_456_789), None), None, "{kind}: no such inode");
     });
 }
 
@@ -73,10 +82,10 @@ fn a_removed_file_that_is_open_is_told_as_deleted_and_a_closed_one_not_at_all() 
         let number = ino(&path);
         fs::remove_file(&path).unwrap();
         let me = Some(std::process::id() as i32);
-        let told = Names::new().file(dev, number, me);
+        let told = Names::new().file(numbered(dev, number), me);
         assert_eq!(told, Some(format!("{} (deleted)", path.display())), "{kind}");
         drop(file);
-        assert_eq!(Names::new().file(dev, number, me), None, "{kind}");
+        assert_eq!(Names::new().file(numbered(dev, number), me), None, "{kind}");
     });
 }
 
@@ -93,13 +102,13 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
     let dev = fs_dev(fs.dir.path());
     run("mount", &["--bind", inner.to_str().unwrap(), other.path().to_str().unwrap()]);
     let (in_number, out_number) = (ino(&inner.join("in")), ino(&outer));
-    assert_eq!(Names::new().file(dev, in_number, None).as_deref(), inner.join("in").to_str());
-    assert_eq!(Names::new().file(dev, out_number, None).as_deref(), outer.to_str());
+    assert_eq!(Names::new().file(numbered(dev, in_number), None).as_deref(), inner.join("in").to_str());
+    assert_eq!(Names::new().file(numbered(dev, out_number), None).as_deref(), outer.to_str());
     // Only the bind mount is left: what lies outside it has no path any more.
     run("umount", &[fs.dir.path().to_str().unwrap()]);
     let mut names = Names::new();
-    assert_eq!(names.file(dev, in_number, None).as_deref(), other.path().join("in").to_str());
-    assert_eq!(names.file(dev, out_number, None), None);
+    assert_eq!(names.file(numbered(dev, in_number), None).as_deref(), other.path().join("in").to_str());
+    assert_eq!(names.file(numbered(dev, out_number), None), None);
     run("umount", &[other.path().to_str().unwrap()]);
 }
 

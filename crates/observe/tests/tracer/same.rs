@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fs, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 
 use iolens_core::model::{Io, Observation, Op};
-use iolens_observe::import::{ImportOptions, import_files};
+use iolens_import::{ImportOptions, import_files};
 use iolens_observe::trace::TracerOptions;
 
 use crate::lab::{LoopDisk, fio, ready, run, scratch, trace};

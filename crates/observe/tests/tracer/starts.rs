@@ -5,9 +5,7 @@ use std::{collections::HashSet, thread, time::Duration};
 use iolens_core::model::Io;
 use iolens_observe::trace::TracerOptions;
 
-use crate::lab::{LoopDisk, fio, ready, trace};
-
-const DEEP: [&str; 6] = ["--rw=randread", "--bs=4k", "--direct=1", "--size=192m", "--time_based", "--randrepeat=0"];
+use crate::lab::{LoopDisk, put_on, ready, trace};
 
 fn started(io: &Io) -> Option<i64> {
     io.queue_ns.map(|queue| io.done_ns - io.device_ns - queue)
@@ -27,13 +25,12 @@ fn a_disk_whose_accounting_is_switched_off_and_on() {
                     disk.set_queue("iostats", on);
                 }
             });
-            let load = ["--ioengine=libaio", "--iodepth=32", "--runtime=1300ms"];
-            fio(&disk.path(), &[&DEEP[..], &load].concat());
+            put_on(&disk.path(), &["--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=32"], "1300ms");
         });
     });
     let (ios, counted) = (traced.ios.len(), traced.kernel[0].ios as usize);
     assert!(counted < ios * 3 / 4, "{counted} of {ios} were accounted: it never was off");
-    // Time in the queues is microseconds here; that of the disk is what no I/O of this load can exceed together.
+    // Time in the queues is microseconds here; what is left over is from before the switch or from the test before.
     let longest = traced.ios.iter().filter_map(|io| io.queue_ns).max().unwrap();
     assert!(longest < 100_000_000, "{longest} ns in the queue: a start left over from another I/O");
     let unknown = traced.ios.iter().filter(|io| io.queue_ns.is_none()).count();
@@ -47,9 +44,8 @@ fn requests_of_one_plug_have_starts_of_their_own() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let traced = trace(&disk.name, TracerOptions::default(), false, || {
-        let batches = ["--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32"];
-        let load = ["--ioengine=libaio", "--iodepth=64", "--runtime=600ms"];
-        fio(&disk.path(), &[&DEEP[..], &load, &batches].concat());
+        let batches = ["--iodepth=64", "--iodepth_batch_submit=32", "--iodepth_batch_complete_min=32"];
+        put_on(&disk.path(), &[&["--rw=randread", "--bs=4k", "--ioengine=libaio"][..], &batches].concat(), "600ms");
     });
     let starts: Vec<i64> = traced.ios.iter().filter_map(started).collect();
     let apart: HashSet<i64> = starts.iter().copied().collect();

@@ -1,6 +1,7 @@
 //! Who did it: process, cgroup, file, origin.
 
-use std::os::unix::fs::MetadataExt;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
 
 use iolens_core::model::{Comm, DevId, Io, Op, Origin};
 use iolens_observe::trace::TracerOptions;
@@ -50,8 +51,11 @@ fn cached_io_belongs_to_its_file() {
         assert!(bytes(Op::WRITE) + hidden >= 8 << 20, "{kind}: {} written under its inode", bytes(Op::WRITE));
         assert!(bytes(Op::READ) + hidden >= 8 << 20, "{kind}: {} read under its inode", bytes(Op::READ));
         for io in traced.ios.iter().filter(of_file) {
-            let origin = if io.op == Op::WRITE { Origin::Writeback } else { Origin::Direct };
-            assert_eq!(io.origin, origin, "{kind}: {io:?}");
+            let origins: &[_] = match io.op {
+                Op::WRITE => &[Origin::Writeback],
+                _ => &[Origin::BufferedRead, Origin::Readahead],
+            };
+            assert!(origins.contains(&io.origin), "{kind}: {io:?}");
             assert_eq!(io.tgid, Some(std::process::id() as i32), "{kind}: {io:?}");
         }
         // btrfs shows its subvolumes' anonymous numbers to stat(2), its own to the kernel.
@@ -60,5 +64,80 @@ fn cached_io_belongs_to_its_file() {
         }
         assert!(traced.ios.iter().any(|io| io.origin == Origin::Metadata), "{kind}: no metadata");
         traced.assert_exact(kind);
+    });
+}
+
+#[test]
+fn reads_into_the_page_cache_are_told_from_direct_ones_and_from_read_ahead() {
+    let Some(_turn) = ready(&["losetup", "fio"]) else { return };
+    let disk = LoopDisk::in_memory(64);
+    // A mapping read at random is read page by page, a file read in sequence by read-ahead.
+    let loads: [(&[&str], Origin); 3] = [
+        (&["--rw=randread", "--bs=4k", "--ioengine=mmap"], Origin::BufferedRead),
+        (&["--rw=read", "--bs=64k", "--ioengine=psync"], Origin::Readahead),
+        (&["--rw=randread", "--bs=4k", "--ioengine=psync", "--direct=1"], Origin::Direct),
+    ];
+    for (load, origin) in loads {
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            std::fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+            fio(&disk.path(), &[load, &["--size=16m", "--thread=1"]].concat());
+        });
+        let of_fio = traced.ios.iter().filter(|io| io.op == Op::READ && io.comm == Some(Comm::new(b"fio")));
+        let (alike, others): (Vec<&Io>, Vec<&Io>) = of_fio.partition(|io| io.origin == origin);
+        let bytes = |ios: &[&Io]| ios.iter().map(|io| io.bytes).sum::<i64>();
+        assert!(bytes(&alike) > 8 << 20, "{origin:?}: {} and {} bytes", bytes(&alike), bytes(&others));
+        assert!(bytes(&others) < 2 << 20, "{origin:?}: {:?}", others[0]);
+        assert!(!traced.ios.iter().any(|io| io.origin == Origin::Metadata), "no file system is there");
+    }
+}
+
+#[test]
+fn a_device_that_a_program_holds_has_no_file_system() {
+    let Some(_turn) = ready(&["losetup"]) else { return };
+    let disk = LoopDisk::in_memory(64);
+    let traced = trace(&disk.name, TracerOptions::default(), false, || {
+        let mut held = std::fs::File::options().write(true).custom_flags(libc::O_EXCL).open(disk.path()).unwrap();
+        held.write_all(&vec![7u8; 8 << 20]).unwrap();
+        held.sync_all().unwrap();
+    });
+    let written = traced.ios.iter().filter(|io| io.op == Op::WRITE && io.bytes > 0);
+    let (back, others): (Vec<&Io>, Vec<&Io>) = written.partition(|io| io.origin == Origin::Writeback);
+    assert!(others.is_empty(), "{:?}", others[0]);
+    assert!(back.iter().map(|io| io.bytes).sum::<i64>() >= 8 << 20);
+    assert!(back.iter().all(|io| io.tgid == Some(std::process::id() as i32)), "its dirtier is known: {:?}", back[0]);
+}
+
+#[test]
+fn direct_io_belongs_to_its_file() {
+    on_each_file_system(&["fio"], |kind, disk| {
+        let fs = Mounted::new(disk, kind);
+        let files = [fs.path("first"), fs.path("second")];
+        let traced = trace(&disk.name, TracerOptions::default(), false, || {
+            // One by one and many at once; the large ones are split for the device.
+            let ways: [&[&str]; 3] = [
+                &["--bs=4k", "--ioengine=psync", "--rw=randwrite"],
+                &["--bs=4m", "--ioengine=psync", "--rw=write"],
+                &["--bs=64k", "--ioengine=libaio", "--iodepth=8", "--rw=randrw"],
+            ];
+            for (way, file) in ways.into_iter().flat_map(|way| files.iter().map(move |f| (way, f))) {
+                fio(file, &[way, &["--direct=1", "--size=8m", "--thread=1"]].concat());
+            }
+        });
+        let direct = traced.ios.iter().filter(|io| io.origin == Origin::Direct && io.comm == Some(Comm::new(b"fio")));
+        let direct: Vec<&Io> = direct.collect();
+        if kind == "btrfs" {
+            assert!(direct.iter().all(|io| io.inode().is_none()), "{kind}: never a wrong one");
+            return;
+        }
+        let nameless = direct.iter().find(|io| io.ino.is_none());
+        assert!(nameless.is_none(), "{kind}: {nameless:?}");
+        let lost: i64 = traced.lost.iter().filter_map(|l| l.bytes).sum();
+        let numbers = files.map(|f| std::fs::metadata(f).unwrap());
+        for meta in &numbers {
+            let mine = direct.iter().filter(|io| io.ino == Some(meta.ino() as i64));
+            assert!(mine.clone().all(|io| io.fs_dev == Some(dev_of_file(meta)) && io.generation.is_some()), "{kind}");
+            let bytes = mine.map(|io| io.bytes).sum::<i64>();
+            assert!(bytes <= 24 << 20 && bytes + lost >= 24 << 20, "{kind}: {bytes} bytes of {meta:?}, {lost} lost");
+        }
     });
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::atomic::AtomicShare;
+use super::calls::FileCalls;
 use super::gap::Gap;
 use super::load::DurationByLoad;
 use super::overhead::{Classical, Direct, Verdict};
@@ -15,6 +16,7 @@ use crate::model::{DataIo, Request};
 
 /// By what requests are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// In, out, mixed, none, sync.
@@ -29,6 +31,7 @@ pub enum By {
 
 /// A group of requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Group {
     /// Its name. Untrusted: escape it where it is shown.
     pub key: String,
@@ -43,6 +46,7 @@ pub struct Group {
 
 /// One request among the slowest, with what is needed to draw it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowRequest {
     /// Its opening, in seconds since the recording's start.
     pub start_s: f64,
@@ -80,6 +84,7 @@ pub struct SlowRequest {
 
 /// One data I/O of a slow request.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowIo {
     /// Begin, in microseconds after the opening.
     pub after_us: f64,
@@ -100,6 +105,7 @@ impl From<&DataIo> for SlowIo {
 
 /// The table of one class over all of the recording, or over its peak.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassTable {
     /// Requests.
     pub requests: u64,
@@ -111,9 +117,9 @@ pub struct ClassTable {
     pub total_p95_us: Option<f64>,
     /// Median first delay, in microseconds.
     pub first_median_us: Option<f64>,
-    /// A9 as it was done by hand.
+    /// A9 as it was done by hand; `None` where it does not apply.
     pub classical: Option<Classical>,
-    /// Whether that can be believed.
+    /// Why it applies or does not; `None` without requests of one block, or of two.
     pub verdict: Option<Verdict>,
     /// A9 as measured.
     pub direct: Direct,
@@ -123,6 +129,7 @@ pub struct ClassTable {
 
 /// Everything about one class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassReport {
     /// Its name.
     pub class: &'static str,
@@ -140,6 +147,7 @@ pub struct ClassReport {
 
 /// The busiest stretch (A12, by completed requests).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakWindow {
     /// Begin, in seconds since the recording's start.
     pub start_s: f64,
@@ -153,6 +161,7 @@ pub struct PeakWindow {
 
 /// The answers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilesReport {
     /// Requests of data (and of none).
     pub requests: u64,
@@ -188,6 +197,8 @@ pub struct FilesReport {
     pub syncs_by_process: Vec<SyncGroup>,
     /// The files whose syncs took longest.
     pub syncs_by_path: Vec<SyncGroup>,
+    /// Latency of reads, writes and syncs, call by call, of the files whose calls took longest.
+    pub calls: Vec<FileCalls>,
     /// What the devices under synced files did while syncs waited; empty without syncs or block I/Os.
     pub while_syncing: Vec<Meanwhile>,
     /// Percent of the bytes of block I/O that cannot be laid to a request.

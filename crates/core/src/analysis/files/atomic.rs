@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// A share with its uncertainty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtomicShare {
     /// Requests with at least one data I/O.
     pub n: u64,

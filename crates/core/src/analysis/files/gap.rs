@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::model::{Io, Op, Origin, Request, RequestClass, RequestFlags};
+use crate::model::{Io, Op, Request, RequestClass, RequestFlags};
 
 /// Block I/Os of a process, by their start, to be joined with its requests.
 #[derive(Debug, Default)]
@@ -35,7 +35,7 @@ impl BlockIos {
             return;
         }
         self.bytes += i128::from(io.bytes);
-        let Some(tgid) = io.tgid.filter(|_| io.origin == Origin::Direct) else { return };
+        let Some(tgid) = io.tgid.filter(|_| io.origin.is_by_submitter()) else { return };
         self.attributed_bytes += i128::from(io.bytes);
         let spans = self.by_process.entry(tgid).or_default();
         if (spans.len() as i128) < MOST {
@@ -76,6 +76,7 @@ impl BlockIos {
 
 /// Sums of one group of requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
     /// Requests, syncs included.
     pub requests: u64,
@@ -137,7 +138,7 @@ pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::DevId;
+    use crate::model::{DevId, Origin};
 
     fn block(start_ns: i64, done_ns: i64, tgid: i32, ino: Option<i64>, origin: Origin) -> Io {
         let io = Io::new(done_ns, DevId::new(8, 0), Op::READ, 4096, Some(0), done_ns - start_ns);
@@ -148,7 +149,7 @@ mod tests {
     fn block_ios_are_laid_to_the_request_that_caused_them() {
         let mut b = BlockIos::default();
         b.push(&block(150, 250, 1, Some(7), Origin::Direct));
-        b.push(&block(160, 900, 1, Some(7), Origin::Direct));
+        b.push(&block(160, 900, 1, Some(7), Origin::Readahead));
         b.push(&block(170, 200, 1, Some(8), Origin::Direct));
         b.push(&block(180, 200, 2, Some(7), Origin::Direct));
         b.push(&block(190, 200, 1, Some(7), Origin::Writeback));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::stats::{Shuffler, median};
+use super::super::stats::{Shuffler, median, nearest_rank};
 
 /// One I/O and the load under which it ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,6 +15,7 @@ pub struct LoadedIo {
 
 /// I/Os of one tenth of the loads.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Decile {
     /// Mean load, in requests per second.
     pub per_s: f64,
@@ -26,6 +27,7 @@ pub struct Decile {
 
 /// Duration against load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DurationByLoad {
     /// I/Os.
     pub n: usize,
@@ -55,7 +57,7 @@ pub fn duration_by_load(ios: &[LoadedIo]) -> Option<DurationByLoad> {
     let deciles = sorted.chunks(tenth).filter_map(|c| {
         let mut us: Vec<f64> = c.iter().map(|io| io.us).collect();
         let per_s = c.iter().map(|io| io.per_s).sum::<f64>() / c.len() as f64;
-        Some(Decile { per_s, n: c.len(), median_us: median(&mut us)? })
+        Some(Decile { per_s, n: c.len(), median_us: nearest_rank(&mut us, 0.5)? })
     });
     let deciles = deciles.collect();
     let mut sample = sorted;

@@ -2,6 +2,7 @@
 
 pub mod answers;
 pub mod atomic;
+pub mod calls;
 pub mod gap;
 pub mod load;
 pub mod overhead;
@@ -12,6 +13,14 @@ pub mod timeline;
 
 pub use answers::{By, ClassReport, FilesReport, Group, SlowRequest};
 pub use report::FilesReportBuilder;
+
+use super::stats::nearest_rank;
+
+/// The median of every table of requests: nearest rank, as their other quantiles are. A part of each request then never
+/// has a greater median than the whole.
+fn median(values: &mut [f64]) -> Option<f64> {
+    nearest_rank(values, 0.5)
+}
 
 #[cfg(test)]
 pub(crate) mod tests {

@@ -3,11 +3,13 @@
 
 use serde::Serialize;
 
-use super::super::stats::{median, nearest_rank};
+use super::super::stats::nearest_rank;
+use super::median;
 use super::size::SizePoint;
 
 /// The classical decomposition: `first delay = overhead + I/O`, `total(2 blocks) = first delay + I/O`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Classical {
     /// Bytes of one I/O.
     pub block_bytes: i64,
@@ -76,6 +78,7 @@ pub struct DirectPoint {
 
 /// Median and tail of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     /// Requests that have this part.
     pub n: usize,
@@ -95,6 +98,7 @@ fn part(values: impl Iterator<Item = Option<i64>>) -> Option<Part> {
 
 /// The direct decomposition; a part that no request has is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Direct {
     /// The open call.
     pub open: Option<Part>,
@@ -136,11 +140,24 @@ pub fn direct(points: &[DirectPoint]) -> Direct {
 
 /// Whether the classical numbers can be believed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClassicalVerdict"))]
 pub struct Verdict {
     /// They can.
     pub valid: bool,
     /// Why, or why not.
     pub why: String,
+}
+
+/// The verdict on `c` beside what was measured directly.
+pub fn judge(c: &Classical, direct: &Direct) -> Verdict {
+    if c.io_us <= 0.0 || c.overhead_us < 0.0 {
+        let why = format!(
+            "requests of one block took {:.1} us, of two {:.1} us: a negative cost comes out",
+            c.one_block_us, c.two_blocks_us
+        );
+        return Verdict { valid: false, why };
+    }
+    verdict(c.io_us, direct.second_io.map(|p| p.median_us), direct.second_hit_percent)
 }
 
 /// VALID if and only if the classical cost of an I/O is within 20 % of what second I/Os really took, and at most 10 %
@@ -221,6 +238,17 @@ mod tests {
             assert!(!verdict(c.io_us, Some(2.0), Some(0.0)).valid, "far off");
         }
         assert!(!verdict(1.0, None, None).valid);
+    }
+
+    #[test]
+    fn a_negative_cost_is_no_decomposition() {
+        let point = |bytes, us: i64| SizePoint { bytes, total_ns: us * 1000, first_ns: us * 500 };
+        let direct = direct(&[DirectPoint { second_ns: Some(11_400), ..DirectPoint::default() }; 2]);
+        for (one, two) in [(11, 839_359), (50, 40)] {
+            let c = classical(&[point(8000, one), point(16_000, two)], 8192).expect("both sizes");
+            let v = judge(&c, &direct);
+            assert!(!v.valid && v.why.contains("negative"), "{c:?} {v:?}");
+        }
     }
 
     #[test]

@@ -9,9 +9,10 @@ use super::super::stats::Shuffler;
 use super::super::window::Window;
 use super::answers::{By, ClassReport, ClassTable, FilesReport, Group, PeakWindow, call_ns, slow};
 use super::atomic::atomic_share;
+use super::calls::{Calls, most_time};
 use super::gap::{BlockIos, Gap, reads_and_hits};
 use super::load::{LoadedIo, duration_by_load};
-use super::overhead::{DirectPoint, classical, direct, verdict};
+use super::overhead::{DirectPoint, classical, direct, judge};
 use super::size::{SizePoint, bins, steps};
 use super::syncs::{Brief, SyncSpan, Syncs, meanwhile, worst};
 use super::timeline::FilesTimeline;
@@ -58,6 +59,7 @@ pub struct FilesReportBuilder {
     timeline: FilesTimeline,
     syncs_by_process: HashMap<String, Syncs>,
     syncs_by_path: HashMap<String, Syncs>,
+    calls: HashMap<Arc<str>, Calls>,
     slowest: Vec<Request>,
     slowest_syncs: Vec<Request>,
     sync_spans: Vec<SyncSpan>,
@@ -86,6 +88,7 @@ impl FilesReportBuilder {
             timeline: FilesTimeline::new(window),
             syncs_by_process: HashMap::new(),
             syncs_by_path: HashMap::new(),
+            calls: HashMap::new(),
             slowest: Vec::new(),
             slowest_syncs: Vec::new(),
             sync_spans: Vec::new(),
@@ -157,6 +160,7 @@ impl FilesReportBuilder {
         };
         add(self.groups.entry(key_of(self.by, r)).or_default());
         if let Some(path) = &r.path {
+            self.calls.entry(Arc::clone(path)).or_default().add(r);
             add(self.files.entry(Arc::clone(path)).or_default());
         }
     }
@@ -227,6 +231,7 @@ impl FilesReportBuilder {
             slowest_syncs: self.slowest_syncs.iter().map(slow).collect(),
             syncs_by_process: worst(self.syncs_by_process, TOP),
             syncs_by_path: worst(self.syncs_by_path, TOP),
+            calls: most_time(self.calls, TOP),
             while_syncing: while_syncing.unwrap_or_default(),
             unattributed_percent: self.blocks.unattributed_percent(),
         }
@@ -297,8 +302,9 @@ impl FilesReportBuilder {
             totals.add(p.total_ns);
             firsts.add(p.first_ns);
         });
-        let classical = classical(&points, block);
         let direct = direct(&directs);
+        let classical = classical(&points, block);
+        let verdict = classical.as_ref().map(|c| judge(c, &direct));
         let atomic: Vec<(bool, i64)> = kept.iter().filter_map(|k| Some((k.atomic?, k.size?.total_ns))).collect();
         let ns = |only: bool| atomic.iter().filter(|a| a.0 || !only).map(|a| i128::from(a.1)).sum();
         let requests = kept.len() as u64 * self.one_in;
@@ -308,9 +314,8 @@ impl FilesReportBuilder {
             total_median_us: totals.quantile_us(0.5),
             total_p95_us: totals.quantile_us(0.95),
             first_median_us: firsts.quantile_us(0.5),
-            verdict: classical
-                .map(|c| verdict(c.io_us, direct.second_io.map(|p| p.median_us), direct.second_hit_percent)),
-            classical,
+            classical: classical.filter(|_| verdict.as_ref().is_some_and(|v| v.valid)),
+            verdict,
             direct,
             atomic: atomic_share(
                 atomic.iter().filter(|a| a.0).count() as u64,
@@ -428,6 +433,27 @@ mod tests {
         let a = c.all.atomic.expect("requests");
         assert!((a.low_percent..=a.high_percent).contains(&(100.0 * 8192.0 / 40_000.0)), "{a:?}");
         assert!(r.peak.is_some() && c.peak.is_some() && c.by_load.is_some());
+    }
+
+    #[test]
+    fn no_part_has_a_greater_median_than_the_whole_and_what_does_not_apply_is_hidden() {
+        let mut b = FilesReportBuilder::new(Window::new(0, 60_000_000_000), By::Path);
+        for (i, (bytes, ns)) in [(8192, 11_400), (16_384, 7_566_000)].into_iter().enumerate() {
+            let io = DataIo { after_ns: 0, duration_ns: ns, bytes, how: How::DEVICE };
+            b.push(&Request {
+                last_after_ns: Some(ns),
+                active_ns: ns,
+                ios_in: 1,
+                bytes_in: bytes,
+                first: vec![io],
+                ..Request::new(i as i64, 1_000_000_000)
+            });
+        }
+        let all = &b.finish().classes[0].all;
+        assert_eq!((all.total_median_us, all.first_median_us), (Some(11.4), Some(11.4)));
+        assert_eq!(all.direct.first_io.map(|p| p.median_us), Some(11.4), "not 3788.7, between the two");
+        assert_eq!(all.classical, None);
+        assert!(all.verdict.as_ref().is_some_and(|v| !v.valid && v.why.contains("negative")), "{:?}", all.verdict);
     }
 
     #[test]

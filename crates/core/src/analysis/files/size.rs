@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::stats::{median, nearest_rank};
+use super::super::stats::nearest_rank;
+use super::median;
 
 const KIB: i64 = 1024;
 /// Up to here bins are 1 KiB wide; beyond they double.
@@ -23,6 +24,7 @@ pub struct SizePoint {
 
 /// Requests of a range of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SizeBin {
     /// More than so many bytes ...
     pub over_bytes: i64,
@@ -84,6 +86,7 @@ fn bin(points: &[SizePoint], over_bytes: i64, to_bytes: i64) -> SizeBin {
 
 /// Response time as a step function of size: `overhead + ceil(size / block) * io`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Steps {
     /// Bytes of one I/O.
     pub block_bytes: i64,

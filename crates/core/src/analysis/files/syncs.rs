@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::super::latencies::Latencies;
-use crate::model::{Class, DevId, Device, Io, Request};
+use crate::model::{Class, DevId, Device, Io, Request, find_device};
 
 /// Syncs of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncSummary {
     /// How many.
     pub n: u64,
@@ -30,6 +31,7 @@ pub struct SyncSummary {
 
 /// Syncs of one process, or of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SyncGroup {
     /// Its name. Untrusted: escape it where it is shown.
     pub key: String,
@@ -79,6 +81,7 @@ impl Syncs {
 
 /// What a device completed while at least one sync of a file on it was waiting.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Meanwhile {
     /// The device's name, or its number.
     pub device: String,
@@ -129,7 +132,7 @@ pub fn meanwhile(syncs: &[SyncSpan], ios: &[Brief], devices: &[Device]) -> Vec<M
         }
     }
     let name = |dev: DevId| {
-        let known = devices.iter().find(|d| d.id == dev).map(|d| d.name.clone());
+        let known = find_device(devices, dev).map(|d| d.name.clone());
         known.unwrap_or_else(|| format!("{}:{}", dev.major(), dev.minor()))
     };
     spans.into_iter().map(|(dev, spans)| Meanwhile { device: name(dev), ..on_device(dev, spans, ios) }).collect()

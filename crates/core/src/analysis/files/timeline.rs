@@ -23,6 +23,7 @@ const STEPS_MS: [i64; 13] =
 
 /// One class over time; the vectors have an item per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassOverTime {
     /// Its name.
     pub class: &'static str,
@@ -38,6 +39,7 @@ pub struct ClassOverTime {
 
 /// Requests under way over time; the vectors have an item per group.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnderWay {
     /// `all` (of data), `in` or `out`.
     pub set: &'static str,
@@ -57,6 +59,7 @@ pub struct UnderWay {
 
 /// Requests over time, in groups of `step_s` from `from_s` on; the last one may be cut short.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FilesOverTime {
     /// Begin of the first group, in seconds since the recording's start.
     pub from_s: f64,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use crate::model::{Class, Comm, DevId, Histogram, Io, Origin};
+use crate::model::{Class, Comm, DevId, Histogram, Inode, Io, Origin};
 
 /// More than this of a kind are not told apart at once: those with the least I/O time become "others".
 const MOST_KEPT: usize = 2048;
@@ -22,8 +22,8 @@ pub enum ActorKey {
     Process(Option<Comm>, Origin),
     /// A control group, by its id.
     Cgroup(Option<i64>),
-    /// A file: device of its file system, inode number.
-    File(Option<(i32, i64)>),
+    /// A file.
+    File(Option<Inode>),
     /// All other processes, control groups or files (0, 1, 2).
     Others(u8),
 }
@@ -46,6 +46,7 @@ impl ActorKey {
 
 /// Reads or writes of one actor; latencies start to done.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActorFlow {
     /// Completed I/Os: n of the latencies.
     pub ios: u64,
@@ -257,7 +258,7 @@ impl Actors {
         let [process, cgroup, file] = &mut self.kinds;
         process.add((ActorKey::Process(io.comm, io.origin), io.dev), io);
         cgroup.add((ActorKey::Cgroup(io.cgroup), io.dev), io);
-        file.add((ActorKey::File(io.fs_dev.zip(io.ino)), io.dev), io);
+        file.add((ActorKey::File(io.inode()), io.dev), io);
     }
 
     /// Processes, control groups, files; of each those with the most I/O time first. A kind of which nothing is known is
@@ -328,7 +329,7 @@ mod tests {
         let got = run(&ios);
         let files: Vec<_> = got.iter().filter(|a| a.key.kind() == 2).collect();
         assert!(files.len() <= MOST_TOLD + 1);
-        assert_eq!(files[0].key, ActorKey::File(Some((1, 77_777))));
+        assert_eq!(files[0].key, ActorKey::File(Some(Inode { fs_dev: 1, ino: 77_777, generation: None })));
         assert_eq!(files.iter().map(|a| a.read.ios).sum::<u64>(), 30_000);
         assert_eq!(files.last().map(|a| a.key), Some(ActorKey::Others(2)));
     }

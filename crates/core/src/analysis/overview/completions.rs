@@ -1,8 +1,9 @@
-//! What completed in each slot, in all steps of a stretch at once.
+//! What completed in each slot, in all steps of a stretch at once, and what moved meanwhile.
 
 use serde::Serialize;
 
-use super::Stretch;
+use super::super::spread::Spread;
+use super::{Stretch, Window};
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
 /// Latencies of one class in one slot, start to done (S2C); n stands in [`SlotCounts::ios`].
@@ -27,12 +28,13 @@ pub struct SlotQuantiles {
     pub max_ns: i64,
 }
 
-/// What completed in one slot.
+/// What completed in one slot, and what moved meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct SlotCounts {
     /// I/Os by class.
     pub ios: [u64; 4],
-    /// Sectors of 512 bytes by class.
+    /// Sectors of 512 bytes moved, by class: those of an I/O are spread over the time from issue to completion. Where only
+    /// counters are known, those completed.
     pub sectors: [u64; 4],
     /// Of reads and of writes; `None` if there were none.
     pub latency: [Option<SlotLatency>; 2],
@@ -182,7 +184,6 @@ impl Open {
     fn absorb(&mut self, finer: &Open) {
         for k in 0..4 {
             self.counts.ios[k] += finer.counts.ios[k];
-            self.counts.sectors[k] += finer.counts.sectors[k];
         }
         self.counts.flush_max_ns = self.counts.flush_max_ns.max(finer.counts.flush_max_ns);
         for (a, b) in self.latency.iter_mut().zip(&finer.latency) {
@@ -199,10 +200,13 @@ pub(super) struct Completions {
     /// The slot of the finest rung in which the last I/O fell, and its end.
     end_ns: i64,
     rungs: Vec<Open>,
+    /// What moves, by class, in slots of the finest rung.
+    moved: [Spread; 4],
 }
 
 impl Completions {
-    pub(super) fn new(stretch: &Stretch) -> Completions {
+    /// Time outside `study` is not counted: a last slot may be only partly inside.
+    pub(super) fn new(stretch: &Stretch, study: Window) -> Completions {
         let rungs = stretch.merges.iter().enumerate().map(|(i, merge)| {
             let slots = stretch.slots().div_ceil(*merge as usize);
             let has_heat = i == stretch.heat;
@@ -217,7 +221,16 @@ impl Completions {
             }
         });
         let (from_ns, step_ns) = (stretch.window.from_ns, stretch.step_ns);
-        Completions { from_ns, step_ns, end_ns: from_ns + step_ns, rungs: rungs.collect() }
+        let inside = Window::new(from_ns, stretch.window.to_ns.min(study.to_ns));
+        let moved = std::array::from_fn(|_| Spread::new(inside, step_ns));
+        Completions { from_ns, step_ns, end_ns: from_ns + step_ns, rungs: rungs.collect(), moved }
+    }
+
+    /// Takes an I/O of which the device may have done a part inside the stretch.
+    pub(super) fn moves(&mut self, io: &Io) {
+        if io.bytes > 0 {
+            self.moved[io.class() as usize].add(io);
+        }
     }
 
     /// Counts an I/O that completed inside the stretch. One that comes late is counted in the slot in progress.
@@ -230,7 +243,6 @@ impl Completions {
         let Some(open) = self.rungs.first_mut() else { return };
         let class = io.class();
         open.counts.ios[class as usize] += 1;
-        open.counts.sectors[class as usize] += (io.bytes.max(0) / SECTOR_BYTES) as u64;
         match class {
             Class::Read => open.latency[0].add(io.total_ns()),
             Class::Write => open.latency[1].add(io.total_ns()),
@@ -266,6 +278,17 @@ impl Completions {
                 above.absorb(&finer[i]);
             }
             finer[i].close();
+        }
+        for (class, moved) in self.moved.iter().enumerate() {
+            let mut bytes = 0;
+            for (slot, moved) in moved.bytes().enumerate() {
+                let before = bytes / SECTOR_BYTES as u64;
+                bytes += moved;
+                for rung in &mut self.rungs {
+                    let counts = &mut rung.done.counts[slot / rung.merge as usize];
+                    counts.sectors[class] += bytes / SECTOR_BYTES as u64 - before;
+                }
+            }
         }
         self.rungs.into_iter().map(|open| open.done).collect()
     }

@@ -103,8 +103,9 @@ impl Sums {
     fn finish(mut self) -> (SlotCounts, SlotTime) {
         for (class, sum) in self.total_ns.into_iter().enumerate() {
             let n = self.counts.ios[class];
-            self.counts.latency[class] =
-                (n > 0).then(|| SlotLatency { mean_ns: (sum as f64 / n as f64).round() as i64, quantiles: None });
+            // A sum of 0 is below the resolution of counters, or not known.
+            self.counts.latency[class] = (n > 0 && sum > 0)
+                .then(|| SlotLatency { mean_ns: (sum as f64 / n as f64).round() as i64, quantiles: None });
         }
         (self.counts, self.time)
     }

@@ -1,5 +1,6 @@
 //! Latencies, sizes and concurrency over the whole window.
 
+use super::super::latencies::Latencies;
 use super::completions::log_row;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
@@ -33,20 +34,29 @@ pub struct SizeBucket {
 pub struct Distributions {
     /// Latencies in nanoseconds by class and stage; of `Queue` only I/Os whose start is known.
     pub latency: [[Histogram; 3]; 4],
+    /// 50th, 90th and 99th percentile (nearest rank) in microseconds by class and stage, as the tables have them: exact of
+    /// up to [`Latencies::EXACT`] I/Os, of more within 1/256.
+    pub percentiles_us: [[Option<[f64; 3]>; 3]; 4],
     /// Sizes by class: bucket `k` holds `[2^k, 2^(k+1))` bytes. I/Os without data are not in it.
     pub size: [Vec<SizeBucket>; 4],
     /// Nanoseconds with exactly `k` I/Os in flight, by k: of any class, of reads, of writes (A3).
     pub concurrency: [Vec<i64>; 3],
 }
 
+/// The latencies of a scope one by one, while they are few enough for exact percentiles; by class and stage.
+pub(super) type ExactLatencies = [[Latencies; 3]; 4];
+
 impl Distributions {
-    pub(super) fn add(&mut self, io: &Io) {
+    pub(super) fn add(&mut self, io: &Io, exact: &mut ExactLatencies) {
         let class = io.class();
-        let latency = &mut self.latency[class as usize];
-        latency[Stage::Total as usize].add(io.total_ns());
-        latency[Stage::Device as usize].add(io.device_ns);
-        if let Some(queue_ns) = io.queue_ns {
-            latency[Stage::Queue as usize].add(queue_ns);
+        let stages = [Some(io.total_ns()), io.queue_ns, Some(io.device_ns)];
+        let exact = exact[class as usize].iter_mut();
+        for ((latency, exact), ns) in self.latency[class as usize].iter_mut().zip(exact).zip(stages) {
+            let Some(ns) = ns else { continue };
+            latency.add(ns);
+            if latency.n() <= Latencies::EXACT as u64 {
+                exact.add(ns);
+            }
         }
         if io.bytes > 0 {
             let size = &mut self.size[class as usize];
@@ -56,6 +66,21 @@ impl Distributions {
             }
             size[bucket].ios += 1;
             size[bucket].sectors += (io.bytes / SECTOR_BYTES) as u64;
+        }
+    }
+
+    /// Makes the percentiles, from `exact` where it has all.
+    pub(super) fn settle(&mut self, exact: &mut ExactLatencies) {
+        for (class, exact) in exact.iter_mut().enumerate() {
+            for (stage, exact) in exact.iter_mut().enumerate() {
+                let all = &self.latency[class][stage];
+                let mut quantile = |q| match all.n() == exact.n() {
+                    true => exact.quantile_us(q),
+                    false => all.quantile(q).map(|ns| ns as f64 / 1e3),
+                };
+                let [p50, p90, p99] = [0.5, 0.9, 0.99].map(&mut quantile);
+                self.percentiles_us[class][stage] = p50.zip(p90).zip(p99).map(|((p50, p90), p99)| [p50, p90, p99]);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Window;
+use super::{Level, Window};
 use crate::model::{DevId, LossReason, Lost};
 
 /// More intervals than this are merged with their neighbours: nobody can tell them apart in a chart.
@@ -21,6 +21,8 @@ pub struct LossInterval {
     pub reason: LossReason,
     /// How many; `None`: not known.
     pub ios: Option<i64>,
+    /// They can change a slot that the overview shows by more than 1 %: then the interval is hatched.
+    pub marks: bool,
 }
 
 /// Intervals in the order in which they were reported, neighbours merged.
@@ -44,7 +46,7 @@ impl Losses {
             return;
         }
         let (from_ns, to_ns) = (lost.from_ns.max(self.window.from_ns), lost.to_ns.min(self.window.to_ns));
-        self.put(LossInterval { from_ns, to_ns, dev: lost.dev, reason: lost.reason, ios: lost.ios });
+        self.put(LossInterval { from_ns, to_ns, dev: lost.dev, reason: lost.reason, ios: lost.ios, marks: true });
         while self.list.len() > MOST {
             self.gap_ns = self.gap_ns.saturating_mul(4);
             for l in std::mem::take(&mut self.list) {
@@ -73,8 +75,30 @@ impl Losses {
         }
     }
 
+    /// As [`Losses::finish`], with what each can change in `level_of` its device.
+    pub(super) fn finish_beside<'a>(self, level_of: impl Fn(Option<DevId>) -> Option<&'a Level>) -> Vec<LossInterval> {
+        let mut list = self.finish();
+        for l in &mut list {
+            if let Some(level) = level_of(l.dev) {
+                l.marks = can_change(l, level);
+            }
+        }
+        list
+    }
+
     pub(super) fn finish(mut self) -> Vec<LossInterval> {
         self.list.sort_by_key(|l| (l.from_ns, l.to_ns));
         self.list
     }
+}
+
+fn can_change(l: &LossInterval, level: &Level) -> bool {
+    let lost = Lost { ios: l.ios, ..Lost::somewhere(l.from_ns, l.to_ns, l.reason) };
+    let slot_of = |at_ns: i64| ((at_ns - level.from_ns).max(0) / level.step_ns.max(1)) as usize;
+    let last = slot_of(l.to_ns).min(level.counts.len().saturating_sub(1));
+    (slot_of(l.from_ns)..=last).any(|slot| {
+        let from_ns = level.from_ns + slot as i64 * level.step_ns;
+        let seen = level.counts.get(slot).map_or(0, |c| c.ios.iter().sum());
+        Lost::marks(lost.expected_in(from_ns, from_ns + level.step_ns), seen)
+    })
 }

@@ -19,7 +19,7 @@ mod time;
 use serde::Serialize;
 
 use super::device_index::DeviceIndex;
-use super::order::{Clipped, Hold, Span, StartOrder, Sweep};
+use super::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
 use super::window::Window;
 use crate::model::{Class, DevId, Io, Lost};
 
@@ -34,6 +34,7 @@ pub use time::SlotTime;
 
 use actors::Actors;
 use completions::Completions;
+use distributions::ExactLatencies;
 use losses::Losses;
 use time::{Depth, StretchTime};
 
@@ -97,6 +98,7 @@ pub struct Overview {
     sweeps: ScopeSweeps,
     completions: Vec<Completions>,
     distributions: Vec<Distributions>,
+    exact: Vec<ExactLatencies>,
     actors: Actors,
     losses: Losses,
     longest_ns: i64,
@@ -125,8 +127,8 @@ impl Sweep for ScopeSweeps {
         self.change(span.start_ns, span.key, span.class, 1);
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, class: Class) {
-        self.change(at_ns, key, class, -1);
+    fn done(&mut self, end: &End) {
+        self.change(end.at_ns, end.key, end.class, -1);
     }
 }
 
@@ -143,8 +145,9 @@ impl Overview {
             sweeps.stretches[s.scope].push(StretchTime::new(s, plan.window));
         }
         Overview {
-            completions: plan.stretches.iter().map(Completions::new).collect(),
+            completions: plan.stretches.iter().map(|s| Completions::new(s, plan.window)).collect(),
             distributions: if plan.distributions { vec![Distributions::default(); scopes] } else { Vec::new() },
+            exact: if plan.distributions { vec![ExactLatencies::default(); scopes] } else { Vec::new() },
             actors: Actors::default(),
             losses: Losses::new(plan.window),
             index: DeviceIndex::default(),
@@ -165,6 +168,11 @@ impl Overview {
         if scopes.is_empty() || io.start_ns() >= self.plan.window.to_ns || io.done_ns < self.plan.window.from_ns {
             return;
         }
+        for (stretch, completions) in self.plan.stretches.iter().zip(&mut self.completions) {
+            if scopes.contains(&stretch.scope) {
+                completions.moves(io);
+            }
+        }
         if self.plan.window.contains(io.done_ns) {
             self.longest_ns = self.longest_ns.max(io.total_ns());
             for (stretch, completions) in self.plan.stretches.iter().zip(&mut self.completions) {
@@ -173,7 +181,7 @@ impl Overview {
                 }
             }
             if self.plan.distributions {
-                scopes.iter().for_each(|s| self.distributions[*s].add(io));
+                scopes.iter().for_each(|s| self.distributions[*s].add(io, &mut self.exact[*s]));
                 self.actors.add(io);
             }
         }
@@ -197,17 +205,22 @@ impl Overview {
             }
             times.push(stretches.into_iter());
         }
+        for (d, exact) in self.distributions.iter_mut().zip(&mut self.exact) {
+            d.settle(exact);
+        }
         let mut levels = Vec::new();
         for (stretch, completions) in self.plan.stretches.iter().zip(self.completions) {
             if let Some(time) = times[stretch.scope].next() {
                 levels.extend(assemble(stretch, completions, &time));
             }
         }
+        let level_of = |dev| levels.iter().find(|l: &&Level| l.scope == self.plan.scope_for(dev));
+        let losses = self.losses.finish_beside(level_of);
         OverviewData {
             levels,
             distributions: self.distributions,
             actors: self.actors.finish(),
-            losses: self.losses.finish(),
+            losses,
             longest_ns: self.longest_ns,
             clipped,
             plan: self.plan,

@@ -199,7 +199,7 @@ impl OverviewPlan {
     }
 
     /// The scope in which something on `dev` is seen best: its own, else the first.
-    fn scope_for(&self, dev: Option<DevId>) -> usize {
+    pub(super) fn scope_for(&self, dev: Option<DevId>) -> usize {
         dev.and_then(|dev| self.scopes.iter().position(|s| s.devices == [dev])).unwrap_or(0)
     }
 }

@@ -57,8 +57,14 @@ proptest! {
                 for class in Class::ALL {
                     let n = here.iter().filter(|io| io.class() == class).count() as u64;
                     prop_assert_eq!(c.ios[class as usize], n);
-                    let sectors: i64 = here.iter().filter(|io| io.class() == class).map(|io| io.bytes / 512).sum();
-                    prop_assert_eq!(c.sectors[class as usize], sectors as u64);
+                    // Bytes are spread over issue to completion.
+                    let to = (from + level.step_ns).min(len);
+                    let share = |io: &&Io| match io.device_ns {
+                        0 => if from <= io.done_ns && io.done_ns < to { io.bytes as f64 } else { 0.0 },
+                        ns => io.bytes as f64 * (io.done_ns.min(to) - io.issue_ns().max(from)).max(0) as f64 / ns as f64,
+                    };
+                    let bytes: f64 = ios.iter().filter(|io| io.class() == class).map(|io| share(&io)).sum();
+                    prop_assert!((c.sectors[class as usize] as f64 - bytes / 512.0).abs() <= 1.1, "{:?} for {}", c.sectors, bytes);
                 }
                 for (class, got) in [Class::Read, Class::Write].into_iter().zip(c.latency) {
                     let mut ns: Vec<i64> = here.iter().filter(|io| io.class() == class).map(|io| io.total_ns()).collect();
@@ -186,13 +192,47 @@ fn neighbouring_losses_are_one_and_a_flood_stays_bounded() {
 }
 
 #[test]
+fn percentiles_of_distributions_are_those_of_the_tables() {
+    let window = Window::new(0, 10_000_000_000);
+    for n in [500, 70_000] {
+        let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
+        let mut report = crate::analysis::ReportBuilder::new(window);
+        for i in 0..n {
+            let io = Io::new(i * 100_000, A, Op::READ, 4096, Some(i % 9), 4_000_000 + (i * 7919) % 500_000);
+            overview.push(&io);
+            report.push(&io);
+        }
+        let report = report.finish(window.to_ns);
+        let reads = &report.devices.devices[0].classes[0];
+        let shown = overview.finish().distributions[0].percentiles_us[0][Stage::Total as usize];
+        let table = reads.p50_us.zip(reads.p90_us).zip(reads.p99_us).map(|((a, b), c)| [a, b, c]);
+        assert_eq!(shown, table, "{n} I/Os");
+        assert!(shown.is_some());
+    }
+}
+
+#[test]
+fn a_loss_is_hatched_if_it_can_change_a_slot() {
+    let second = 1_000_000_000;
+    let window = Window::new(0, 16 * second);
+    let mut overview = Overview::new(OverviewPlan::whole(window, single(&[A])));
+    (0..8000).for_each(|i| overview.push(&Io::new(i * 2_000_000, A, Op::READ, 4096, None, 100_000)));
+    let lost =
+        |from_ns, to_ns, ios, reason| Lost { dev: Some(A), ios: Some(ios), ..Lost::somewhere(from_ns, to_ns, reason) };
+    overview.lost(&lost(second, 16 * second, 13, LossReason::Unseen));
+    overview.lost(&lost(5 * second, 5 * second + 1_000_000, 20, LossReason::RingFull));
+    let marks: Vec<_> = overview.finish().losses.iter().map(|l| (l.ios, l.marks)).collect();
+    assert_eq!(marks, [(Some(13), false), (Some(20), true)]);
+}
+
+#[test]
 fn moments_are_findings_by_turns_and_extremes() {
     use super::super::findings::{Finding, FindingKind, Severity};
     let window = Window::new(0, 600_000_000_000);
     let ios = [
         io(5_000_000_000, 10, Op::READ, 4096),
         io(77_000_000_000, 900, Op::READ, 512),
-        io(99_000_000_000, 10, Op::WRITE, 1 << 20),
+        io(99_000_000_100, 10, Op::WRITE, 1 << 20),
     ];
     let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
     let finding = |kind, s: i64, len: i64| Finding {

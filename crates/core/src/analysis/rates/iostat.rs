@@ -82,17 +82,17 @@ pub fn values(before: &DiskCounters, after: &DiskCounters, interval_cs: f64) -> 
     let (b_fl, a_fl) = (before.flush.unwrap_or_default(), after.flush.unwrap_or_default());
     let total = |c: [ClassCounters; 3], f: fn(&ClassCounters) -> u64| c.iter().fold(0u64, |t, c| t.wrapping_add(f(c)));
     let (b, a) = ([b_rd, b_wr, b_dc], [a_rd, a_wr, a_dc]);
-    let ios = total(a, |c| c.ios).wrapping_sub(total(b, |c| c.ios));
+    let (ios_before, ios_after) = (total(b, |c| c.ios), total(a, |c| c.ios));
     let ticks = ticks32(total(a, |c| c.ticks_ms)).wrapping_sub(ticks32(total(b, |c| c.ticks_ms)));
     let sectors = total(a, |c| c.sectors).wrapping_sub(total(b, |c| c.sectors));
-    let mean = |sum: f64| if ios == 0 { 0.0 } else { sum / ios as f64 };
+    let mean = |sum: f64| if ios_after > ios_before { sum / (ios_after - ios_before) as f64 } else { 0.0 };
     Values {
         read: class(&b_rd, &a_rd, itv),
         write: class(&b_wr, &a_wr, itv),
         discard: class(&b_dc, &a_dc, itv),
         flushes_per_s: rate(b_fl.ios, a_fl.ios, itv),
         flush_await_ms: flush_await(b_fl, a_fl),
-        tps: rate(total(b, |c| c.ios), total(a, |c| c.ios), itv),
+        tps: rate(ios_before, ios_after, itv),
         merges_per_s: rate(total(b, |c| c.merges), total(a, |c| c.merges), itv),
         await_ms: mean(f64::from(ticks)),
         request_kib: mean(sectors as f64) / 2.0,
@@ -235,6 +235,15 @@ mod tests {
         let v = values(&reads(100, 800), &reads(90, 900), 100.0);
         assert_eq!((v.read.per_s, v.tps, v.read.await_ms), (0.0, 0.0, 0.0));
         assert_eq!((v.read.sectors_per_s, v.read.sectors), (100.0, 100));
+    }
+
+    #[test]
+    fn means_over_all_classes_are_zero_when_their_operations_fell() {
+        // Reads fell, sectors did not: no restart, and no number of I/Os to divide by.
+        let v = values(&reads(100, 800), &reads(90, 900), 100.0);
+        assert_eq!((v.await_ms, v.request_kib), (0.0, 0.0));
+        let v = values(&reads(90, 800), &reads(100, 900), 100.0);
+        assert_eq!(v.request_kib, 5.0);
     }
 
     #[test]

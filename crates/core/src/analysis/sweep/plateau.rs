@@ -11,14 +11,24 @@ pub struct Plateau {
     pub breakpoint: Option<f64>,
     /// Standard deviation of the residuals, as a factor less 1.
     pub scatter: f64,
-    /// BIC of one segment less BIC of two: above 0 the breakpoint earns its place.
+    /// BIC of the best single line (flat, falling, or of any slope) less BIC of two segments.
     pub bic_gain: f64,
 }
 
+/// Evidence for two segments that counts as positive (Raftery 1995, table 6).
+const MIN_BIC_GAIN: f64 = 2.0;
+/// Points on the plateau, and beyond its end, that make a shape and not an accident.
+const MIN_POINTS: [usize; 2] = [3, 2];
+/// Slope of the points on a plateau, in octaves per octave, up to which they are flat: 10 % per doubling.
+const MAX_SLOPE: f64 = 0.15;
+/// Slope beyond the end: half-way to a bandwidth limit's -1 at least.
+const MAX_FALL: f64 = -0.5;
+
 /// Fits `points` of (position, value), both above 0; `None` with fewer than four.
 ///
-/// The breakpoint is searched on a grid of 1/16 octave and chosen by the sum of squares; whether there is one at all is
-/// decided by the Bayesian information criterion against a single segment (flat, or falling throughout).
+/// The breakpoint is searched on a grid of 1/16 octave and chosen by the sum of squares. It is reported where the Bayesian
+/// information criterion prefers it to every single line, where at least three points lie before and two behind it, and
+/// where those before it are flat by themselves: a curve that bends slowly has no plateau.
 pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     let logs: Vec<(f64, f64)> =
         points.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0).map(|(x, y)| (x.log2(), y.log2())).collect();
@@ -35,8 +45,12 @@ pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     let n = logs.len() as f64;
     // Measured values repeat to a thousandth at best; without this floor noiseless data would prove anything.
     let bic = |sse: f64, parameters: f64| n * (sse / n).max(1e-6).ln() + parameters * n.ln();
-    let bic_gain = bic(flat.min(falling), 1.0) - bic(sse, 2.0);
-    let (breakpoint, level, sse) = if bic_gain > 0.0 && x0 > first && x0 < last {
+    let single = bic(flat.min(falling), 1.0).min(bic(line(&logs).1, 2.0));
+    let bic_gain = single - bic(sse, 2.0);
+    let (before, behind): (Vec<_>, Vec<_>) = logs.iter().partition(|p| p.0 <= x0);
+    let enough = before.len() >= MIN_POINTS[0] && behind.len() >= MIN_POINTS[1];
+    let has_shape = enough && line(&before).0.abs() <= MAX_SLOPE && line(&behind).0 <= MAX_FALL;
+    let (breakpoint, level, sse) = if bic_gain > MIN_BIC_GAIN && has_shape {
         (Some(x0.exp2()), level, sse)
     } else {
         (None, fit(&logs, last).0, flat)
@@ -49,6 +63,17 @@ fn fit(logs: &[(f64, f64)], x0: f64) -> (f64, f64) {
     let drop = |x: f64| (x - x0).max(0.0);
     let level = logs.iter().map(|(x, y)| y + drop(*x)).sum::<f64>() / logs.len() as f64;
     (level, logs.iter().map(|(x, y)| (y + drop(*x) - level).powi(2)).sum())
+}
+
+/// Slope and sum of squares of the least-squares line.
+fn line(points: &[(f64, f64)]) -> (f64, f64) {
+    let n = points.len() as f64;
+    let mean = |f: fn(&(f64, f64)) -> f64| points.iter().map(f).sum::<f64>() / n;
+    let (x_mean, y_mean) = (mean(|p| p.0), mean(|p| p.1));
+    let xx: f64 = points.iter().map(|(x, _)| (x - x_mean).powi(2)).sum();
+    let xy: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
+    let slope = if xx > 0.0 { xy / xx } else { 0.0 };
+    (slope, points.iter().map(|(x, y)| (y - y_mean - slope * (x - x_mean)).powi(2)).sum())
 }
 
 #[cfg(test)]
@@ -72,5 +97,15 @@ mod tests {
         assert!((at / 4096.0 - 1.0).abs() < 0.1 && (p.level / 175.0 - 1.0).abs() < 0.03, "{p:?}");
         assert_eq!(plateau(&curve(1e9, 0.02)).expect("fits").breakpoint, None, "flat throughout");
         assert_eq!(plateau(&[(1.0, 2.0), (2.0, 3.0)]), None);
+    }
+
+    #[test]
+    fn a_curve_that_falls_slowly_or_bends_gently_has_no_plateau() {
+        let of = |f: &dyn Fn(f64) -> f64| {
+            plateau(&(9..22).map(|i| (2f64.powi(i), f(2f64.powi(i)))).collect::<Vec<_>>()).expect("fits").breakpoint
+        };
+        assert_eq!(of(&|x| 5000.0 / x.sqrt()), None, "falls by half per two doublings throughout");
+        assert_eq!(of(&|x| 1e6 / (x + 2000.0)), None, "too few points are flat");
+        assert_eq!(of(&|x| if x < 1e6 { 100.0 } else { 50.0 }), None, "one or two slow points at the end");
     }
 }

@@ -137,60 +137,6 @@ pub(super) fn jackknife(value: f64, left_out: impl Iterator<Item = f64>) -> Inte
     Interval { value, low: value - half, high: value + half }
 }
 
-/// What of (a, b = seconds per `max_request`) is compatible with values that were rounded to whole requests per second.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct FeasibleRegion {
-    /// Least and most seek time in seconds.
-    pub a_s: (f64, f64),
-    /// Least and most time per full request in seconds.
-    pub request_s: (f64, f64),
-    /// Least and most requests per second at half and at a quarter of a full request.
-    pub half: (f64, f64),
-    /// The same at a quarter.
-    pub quarter: (f64, f64),
-}
-
-/// The region in which every point rounds to its printed value; `None` if no straight line does.
-pub fn feasible_region(points: &[SweepPoint], max_request: f64, rounding: f64) -> Option<FeasibleRegion> {
-    // Each point is a strip low <= a + k b <= high; the region is a polygon whose corners lie on two edges.
-    let strips: Vec<(f64, f64, f64)> = points
-        .iter()
-        .map(|p| {
-            let k = p.block_bytes / max_request;
-            let n = pieces(p, max_request);
-            (k, n / (p.device_ios_per_s + rounding), n / (p.device_ios_per_s - rounding))
-        })
-        .collect();
-    let edges: Vec<(f64, f64)> = strips.iter().flat_map(|(k, low, high)| [(*k, *low), (*k, *high)]).collect();
-    let mut corners = Vec::new();
-    for (i, (k1, t1)) in edges.iter().enumerate() {
-        for (k2, t2) in &edges[i + 1..] {
-            if k1 == k2 {
-                continue;
-            }
-            let b = (t2 - t1) / (k2 - k1);
-            let a = t1 - k1 * b;
-            let inside = |(k, low, high): &(f64, f64, f64)| {
-                let t = a + k * b;
-                t >= low * (1.0 - 1e-12) && t <= high * (1.0 + 1e-12)
-            };
-            if strips.iter().all(inside) {
-                corners.push((a, b));
-            }
-        }
-    }
-    let extent = |f: &dyn Fn(f64, f64) -> f64| {
-        let values = corners.iter().map(|(a, b)| f(*a, *b));
-        (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max))
-    };
-    (!corners.is_empty()).then(|| FeasibleRegion {
-        a_s: extent(&|a, _| a),
-        request_s: extent(&|_, b| b),
-        half: extent(&|a, b| 1.0 / (a + b / 2.0)),
-        quarter: extent(&|a, b| 1.0 / (a + b / 4.0)),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +175,60 @@ mod tests {
         );
         assert_eq!(shown(fit.device_ios_per_s(M / 2.0, M), 1), 120.2, "and at 2^18");
         assert!(fit.a_s.low < 4.864e-3 && fit.a_s.high > 4.864e-3);
+    }
+
+    /// What of (a, b = seconds per `max_request`) is compatible with values that were rounded to whole requests per second.
+    #[derive(Debug, PartialEq)]
+    struct FeasibleRegion {
+        /// Least and most seek time in seconds.
+        a_s: (f64, f64),
+        /// Least and most time per full request in seconds.
+        request_s: (f64, f64),
+        /// Least and most requests per second at half and at a quarter of a full request.
+        half: (f64, f64),
+        /// The same at a quarter.
+        quarter: (f64, f64),
+    }
+
+    /// The region in which every point rounds to its printed value; `None` if no straight line does.
+    fn feasible_region(points: &[SweepPoint], max_request: f64, rounding: f64) -> Option<FeasibleRegion> {
+        // Each point is a strip low <= a + k b <= high; the region is a polygon whose corners lie on two edges.
+        let strips: Vec<(f64, f64, f64)> = points
+            .iter()
+            .map(|p| {
+                let k = p.block_bytes / max_request;
+                let n = pieces(p, max_request);
+                (k, n / (p.device_ios_per_s + rounding), n / (p.device_ios_per_s - rounding))
+            })
+            .collect();
+        let edges: Vec<(f64, f64)> = strips.iter().flat_map(|(k, low, high)| [(*k, *low), (*k, *high)]).collect();
+        let mut corners = Vec::new();
+        for (i, (k1, t1)) in edges.iter().enumerate() {
+            for (k2, t2) in &edges[i + 1..] {
+                if k1 == k2 {
+                    continue;
+                }
+                let b = (t2 - t1) / (k2 - k1);
+                let a = t1 - k1 * b;
+                let inside = |(k, low, high): &(f64, f64, f64)| {
+                    let t = a + k * b;
+                    t >= low * (1.0 - 1e-12) && t <= high * (1.0 + 1e-12)
+                };
+                if strips.iter().all(inside) {
+                    corners.push((a, b));
+                }
+            }
+        }
+        let extent = |f: &dyn Fn(f64, f64) -> f64| {
+            let values = corners.iter().map(|(a, b)| f(*a, *b));
+            (values.clone().fold(f64::INFINITY, f64::min), values.fold(f64::NEG_INFINITY, f64::max))
+        };
+        (!corners.is_empty()).then(|| FeasibleRegion {
+            a_s: extent(&|a, _| a),
+            request_s: extent(&|_, b| b),
+            half: extent(&|a, b| 1.0 / (a + b / 2.0)),
+            quarter: extent(&|a, b| 1.0 / (a + b / 4.0)),
+        })
     }
 
     #[test]

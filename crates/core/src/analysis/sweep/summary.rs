@@ -6,7 +6,7 @@ use super::{
     ColdRun, PageCacheFit, Plateau, SeekTransfer, SweepPoint, Weighting, fit_page_cache, fit_seek_transfer, plateau,
 };
 use crate::analysis::anova::{MeanInterval, mean_interval};
-use crate::analysis::identities::{RunFacts, identities, verdicts};
+use crate::analysis::identities::{RunFacts, Verdict, identities, verdicts};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq)]
@@ -182,7 +182,11 @@ fn row(block_bytes: f64, runs: &[&RunFacts]) -> Option<SweepRow> {
     let bytes = total(&|r| r.device.iter().filter_map(|d| d.bytes).sum());
     let ticks = total(&|r| r.device.iter().map(|d| d.ticks_ms).sum());
     let mut sentences: Vec<(String, String)> = Vec::new();
-    for v in runs.iter().flat_map(|r| verdicts(r)) {
+    let mut all: Vec<Verdict> = runs.iter().flat_map(|r| verdicts(r)).collect();
+    if all.iter().any(|v| *v != Verdict::Agree) {
+        all.retain(|v| *v != Verdict::Agree); // some replicates agree, this row does not
+    }
+    for v in all {
         let text = v.sentence();
         let kind = text.split(':').next().unwrap_or_default().to_owned();
         if !sentences.iter().any(|s| s.0 == kind) {
@@ -256,6 +260,18 @@ mod tests {
         assert!(s.rows[0].failed.is_empty() && s.rows[0].verdicts[0].contains("agree"));
         assert!(s.page_cache.is_none() && s.identities.iter().all(|i| (i.holds, i.n) == (2, 2)));
         assert!(s.identities.iter().any(|i| i.id == "I4.r" && i.block_bytes == 4096.0));
+    }
+
+    #[test]
+    fn a_row_agrees_only_if_every_replicate_does_and_every_identity_holds() {
+        let mut odd = run(4096.0, 1000.0);
+        odd.facts.device[0].ios = 940.0; // more bytes per request than the application issued, without a merge
+        for runs in [vec![odd.clone()], vec![run(4096.0, 1000.0), odd]] {
+            let s = &summarise(&runs)[0];
+            let row = &s.rows[0];
+            assert!(!row.failed.is_empty(), "{row:?}");
+            assert!(row.verdicts.iter().all(|v| v.starts_with("unexplained: ")) && row.verdicts.len() == 1, "{row:?}");
+        }
     }
 
     #[test]

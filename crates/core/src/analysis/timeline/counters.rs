@@ -10,6 +10,9 @@ use crate::model::DevId;
 /// is left out.
 const LATE_END: f64 = 0.1;
 
+/// Of the kernel's sums of latencies.
+const RESOLUTION_NS: i64 = 1_000_000;
+
 /// The difference between two samples of one device's counters. `None` where the kernel does not say or where the
 /// counter cannot be trusted (it went backwards).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,6 +57,8 @@ pub struct CounterTimeline {
 #[derive(Debug, Default, Clone)]
 struct Sums {
     flows: [Flow; 4],
+    /// Differences with I/Os: each may hold almost a millisecond that the kernel's sums do not show yet.
+    differences: [u32; 4],
     busy_ns: i64,
     area_ns: i64,
     unknown: bool,
@@ -125,8 +130,9 @@ impl CounterTimeline {
         self.latest_ns = self.latest_ns.max(Some(at_ns));
         let key = if self.plan.by == GroupBy::All { GroupKey::All } else { GroupKey::Device(d.dev) };
         let sums = self.slots.entry(slot).or_default().entry(key).or_default();
-        for (sum, flow) in sums.flows.iter_mut().zip(&d.flows) {
+        for ((sum, n), flow) in sums.flows.iter_mut().zip(&mut sums.differences).zip(&d.flows) {
             flow.iter().for_each(|f| sum.add(f));
+            *n += u32::from(flow.is_some_and(|f| f.ios > 0));
         }
         sums.booked = true;
         sums.unknown |= d.flows[..2].iter().any(Option::is_none);
@@ -189,6 +195,7 @@ impl CounterTimeline {
             to_ns,
             key,
             flows: sums.flows,
+            unresolved_ns: sums.differences.map(|n| i64::from(n) * RESOLUTION_NS),
             averages: None,
             lossy: sums.unknown,
             known,
@@ -204,6 +211,7 @@ impl CounterTimeline {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Class;
 
     const MS: i64 = 1_000_000;
 
@@ -229,6 +237,22 @@ mod tests {
         let mut t = CounterTimeline::new(plan).expect("a good plan");
         differences.iter().for_each(|d| t.push(d));
         t.finish((end_ms * 1e6) as i64).expect("few rows")
+    }
+
+    #[test]
+    fn a_mean_below_the_resolution_is_a_bound_and_not_zero() {
+        let quick = |from_ms: f64, to_ms: f64, total_ms: i64| {
+            let mut d = between(from_ms, to_ms, 10, 0);
+            d.flows[0] = Some(Flow { ios: 10, bytes: 40960, total_ns: total_ms * MS });
+            d
+        };
+        let one = rows(100, 100.0, GroupBy::Device, &[quick(0.0, 100.0, 0)]);
+        assert_eq!((one[0].mean_us(Class::Read), one[0].mean_below_us(Class::Read)), (None, Some(100.0)));
+        assert_eq!(one[0].mean_below_us(Class::Write), None, "no writes");
+        let two = [quick(0.0, 50.0, 0), quick(50.0, 100.0, 0)];
+        assert_eq!(rows(100, 100.0, GroupBy::Device, &two)[0].mean_below_us(Class::Read), Some(100.0));
+        let known = rows(100, 100.0, GroupBy::Device, &[two[0], quick(50.0, 100.0, 1)]);
+        assert_eq!((known[0].mean_us(Class::Read), known[0].mean_below_us(Class::Read)), (Some(50.0), None));
     }
 
     /// Reads per slot; `None` where nothing is known.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::super::order::{Clipped, Hold, Span, StartOrder};
 use super::groups::{Groups, OpenRow};
-use super::{Extended, Flow, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
 use crate::model::{Io, LossReason, Lost};
 
 /// Makes rows from completed I/Os, while they stream.
@@ -19,6 +19,8 @@ pub struct Timeline {
     hold: Hold,
     groups: Groups,
     always: Vec<u32>,
+    /// Groups with a row in a slot that has no other.
+    quiet: Vec<u32>,
     order: StartOrder,
     losses: Vec<Lost>,
     late_losses: u64,
@@ -32,7 +34,7 @@ pub struct Timeline {
 #[derive(Debug)]
 enum Closed {
     Row(Box<Row>),
-    Idle { next: i64, to: i64, group: usize, lossy: Vec<bool> },
+    Idle { next: i64, to: i64, group: usize, lossy: Vec<bool>, removed: bool },
 }
 
 impl Timeline {
@@ -51,13 +53,17 @@ impl Timeline {
     pub fn with_hold(plan: TimelinePlan, hold: Hold) -> Result<Timeline, PlanError> {
         plan.check()?;
         let mut groups = Groups::new(plan.clone());
-        let always = plan.always_keys().into_iter().map(|k| groups.number(k)).collect();
+        let always: Vec<u32> = plan.always_keys().into_iter().map(|k| groups.number(k)).collect();
+        // Processes, control groups and files come and go: a slot without any is a row without a name.
+        let has_nobody = always.is_empty() && plan.by != GroupBy::Device;
+        let quiet = if has_nobody { vec![groups.number(GroupKey::All)] } else { always.clone() };
         Ok(Timeline {
             latest_ns: plan.window.from_ns,
             plan,
             hold,
             groups,
             always,
+            quiet,
             order: StartOrder::new(hold),
             losses: Vec::new(),
             late_losses: 0,
@@ -93,7 +99,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Takes what is missing: rows that overlap it are marked. Censored I/Os mark nothing.
+    /// Takes what is missing: rows that it can change by more than 1 % are marked. Censored I/Os mark nothing.
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
@@ -150,12 +156,12 @@ impl Timeline {
 
     /// The next row that is complete.
     pub fn next_row(&mut self) -> Option<Row> {
-        let (slot, g, lossy) = match self.closed.front_mut()? {
+        let (slot, g, lossy, removed) = match self.closed.front_mut()? {
             Closed::Row(_) => {
                 return self.closed.pop_front().and_then(|c| if let Closed::Row(row) = c { Some(*row) } else { None });
             }
-            Closed::Idle { next, to, group, lossy } => {
-                let now = (*next, *group, lossy[*group]);
+            Closed::Idle { next, to, group, lossy, removed } => {
+                let now = (*next, *group, lossy[*group], *removed);
                 *group += 1;
                 if *group == lossy.len() {
                     (*next, *group) = (*next + 1, 0);
@@ -167,7 +173,7 @@ impl Timeline {
             }
         };
         let (from_ns, to_ns) = self.bounds(slot);
-        Some(self.row(from_ns, to_ns, self.always[g], &OpenRow::default(), lossy))
+        Some(self.row(from_ns, to_ns, self.quiet[g], &OpenRow::default(), (lossy, removed)))
     }
 
     /// I/Os that outlived the hold.
@@ -205,17 +211,17 @@ impl Timeline {
         let (from_ns, to_ns) = self.bounds(first);
         let mut end = first + slots;
         for loss in &self.losses {
-            for edge in [self.plan.slot_of(loss.from_ns), self.plan.slot_of(loss.to_ns) + 1] {
-                end = if edge > first { end.min(edge) } else { end };
-            }
+            let edges = [loss.from_ns, loss.to_ns].map(|at_ns| self.plan.slot_of(at_ns)).map(|slot| [slot, slot + 1]);
+            end = edges.into_iter().flatten().filter(|edge| *edge > first).fold(end, i64::min);
         }
         self.groups.skip(end - first);
-        if self.always.is_empty() {
+        if self.quiet.is_empty() {
             return Ok(());
         }
-        self.count((end - first) as u64 * self.always.len() as u64)?;
-        let lossy = self.always.iter().map(|g| self.is_lossy(from_ns, to_ns, self.groups.key(*g))).collect();
-        self.closed.push_back(Closed::Idle { next: first, to: end, group: 0, lossy });
+        self.count((end - first) as u64 * self.quiet.len() as u64)?;
+        let lossy = self.quiet.iter().map(|g| self.is_lossy(from_ns, to_ns, self.groups.key(*g), 0)).collect();
+        let removed = self.is_removed(from_ns, to_ns);
+        self.closed.push_back(Closed::Idle { next: first, to: end, group: 0, lossy, removed });
         Ok(())
     }
 
@@ -225,12 +231,20 @@ impl Timeline {
                 open.push((*g, OpenRow::default()));
             }
         }
+        if open.is_empty() {
+            open.extend(self.quiet.iter().map(|g| (*g, OpenRow::default())));
+        }
         open.sort_by_key(|(g, _)| self.groups.key(*g));
         self.count(open.len() as u64)?;
         let (from_ns, to_ns) = self.bounds(slot);
+        let ios = |row: &OpenRow| row.flows.iter().map(|f| f.ios).sum::<u64>();
+        let together = open.iter().map(|(_, row)| ios(row)).sum();
         for (g, open) in open {
-            let lossy = self.is_lossy(from_ns, to_ns, self.groups.key(g));
-            self.closed.push_back(Closed::Row(Box::new(self.row(from_ns, to_ns, g, &open, lossy))));
+            // Only devices tell whose the missing ones are: of the others the same share is missing.
+            let seen = if self.plan.by == GroupBy::Device { ios(&open) } else { together };
+            let lossy = self.is_lossy(from_ns, to_ns, self.groups.key(g), seen);
+            let removed = self.is_removed(from_ns, to_ns);
+            self.closed.push_back(Closed::Row(Box::new(self.row(from_ns, to_ns, g, &open, (lossy, removed)))));
         }
         Ok(())
     }
@@ -240,17 +254,29 @@ impl Timeline {
         if self.made > MAX_ROWS { Err(PlanError::TooManyRows) } else { Ok(()) }
     }
 
-    fn row(&self, from_ns: i64, to_ns: i64, g: u32, open: &OpenRow, lossy: bool) -> Row {
+    fn row(&self, from_ns: i64, to_ns: i64, g: u32, open: &OpenRow, (lossy, removed): (bool, bool)) -> Row {
+        // What the size limit removed is not idle.
+        let known = !removed || open.flows.iter().any(|f| f.ios > 0);
         Row {
             from_ns,
             to_ns,
             key: self.groups.key(g),
             flows: open.flows,
+            unresolved_ns: [0; 4],
             averages: None,
             lossy,
-            known: true,
-            extended: self.plan.extended.then(|| extended(open, to_ns - from_ns)),
+            known,
+            extended: self
+                .plan
+                .extended
+                .then(|| if known { extended(open, to_ns - from_ns) } else { Extended::default() }),
         }
+    }
+
+    /// Whether the retention limit removed all of an interval.
+    fn is_removed(&self, from_ns: i64, to_ns: i64) -> bool {
+        let removed = |l: &Lost| l.reason == LossReason::Retention && l.from_ns <= from_ns && l.to_ns >= to_ns;
+        self.losses.iter().any(removed)
     }
 
     /// A slot's beginning and end.
@@ -258,12 +284,13 @@ impl Timeline {
         (self.plan.slot_end(slot - 1), self.plan.slot_end(slot).min(self.plan.window.to_ns))
     }
 
-    fn is_lossy(&self, from_ns: i64, to_ns: i64, key: GroupKey) -> bool {
+    /// Whether what is missing can change a row of `seen` I/Os by more than a hundredth.
+    fn is_lossy(&self, from_ns: i64, to_ns: i64, key: GroupKey, seen: u64) -> bool {
         let concerns = |l: &Lost| match (key, l.dev) {
             (GroupKey::Device(dev), Some(lost)) => dev == lost,
             _ => true,
         };
-        self.losses.iter().any(|l| l.from_ns < to_ns && l.to_ns >= from_ns && concerns(l))
+        Lost::marks(self.losses.iter().filter(|l| concerns(l)).map(|l| l.expected_in(from_ns, to_ns)).sum(), seen)
     }
 }
 
@@ -282,173 +309,5 @@ fn extended(row: &OpenRow, len_ns: i64) -> Extended {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::GroupBy;
-    use super::*;
-    use crate::analysis::window::Window;
-    use crate::model::{Class, DevId, Op};
-    use proptest::prelude::*;
-
-    const MS: i64 = 1_000_000;
-    const A: DevId = DevId(8 << 20);
-    const B: DevId = DevId(9 << 20);
-
-    fn rows_of(plan: TimelinePlan, hold: Hold, ios: &[Io], end_ns: i64) -> Vec<Row> {
-        let mut t = Timeline::with_hold(plan, hold).expect("a good plan");
-        let mut rows = Vec::new();
-        for io in ios {
-            t.push(io).expect("few rows");
-            rows.extend(std::iter::from_fn(|| t.next_row()));
-        }
-        t.finish(end_ns).expect("few rows");
-        rows.extend(std::iter::from_fn(|| t.next_row()));
-        rows
-    }
-
-    fn extended_plan(step_ns: i64, by: GroupBy) -> TimelinePlan {
-        TimelinePlan { by, extended: true, ..TimelinePlan::new(Window::OPEN, step_ns) }
-    }
-
-    #[test]
-    fn every_slot_has_a_row_and_empty_ones_have_no_mean() {
-        let io = Io::new(25 * MS, A, Op::WRITE, 2048, Some(MS), 2 * MS);
-        let rows = rows_of(TimelinePlan::new(Window::OPEN, 10 * MS), Hold::ROWS, &[io], 50 * MS);
-        assert_eq!(rows.iter().map(|r| r.to_ns / MS).collect::<Vec<_>>(), [10, 20, 30, 40, 50]);
-        assert_eq!(rows.iter().map(|r| r.flows[1].ios).collect::<Vec<_>>(), [0, 0, 1, 0, 0]);
-        assert_eq!((rows[2].ios_per_s(Class::Write), rows[2].kib_per_s(Class::Write)), (Some(100.0), Some(200.0)));
-        assert_eq!((rows[2].mean_us(Class::Write), rows[2].mean_us(Class::Read)), (Some(3000.0), None));
-    }
-
-    #[test]
-    fn a_completion_on_the_boundary_belongs_to_the_next_slot() {
-        let io = Io::new(10 * MS, A, Op::READ, 512, None, MS);
-        let rows = rows_of(TimelinePlan::new(Window::OPEN, 10 * MS), Hold::ROWS, &[io], 0);
-        assert_eq!(rows.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(rows[1].to_ns, 10 * MS + 1, "the last slot ends with the recording");
-    }
-
-    #[test]
-    fn a_long_io_fills_the_slots_it_covers() {
-        let io = Io::new(35 * MS, A, Op::READ, 512, Some(5 * MS), 20 * MS);
-        let rows = rows_of(extended_plan(10 * MS, GroupBy::All), Hold::ROWS, &[io], 40 * MS);
-        let busy: Vec<_> = rows.iter().map(|r| r.extended.expect("planned").busy_percent).collect();
-        assert_eq!(busy, [Some(0.0), Some(100.0), Some(100.0), Some(50.0)]);
-        let x = rows[3].extended.expect("planned");
-        assert_eq!((x.r_p99_us, x.r_max_us, x.w_max_us, x.inflight_max), (Some(25000.0), Some(25000.0), None, Some(1)));
-    }
-
-    #[test]
-    fn losses_mark_the_rows_of_their_device() {
-        let lost = Lost {
-            from_ns: 15 * MS,
-            to_ns: 21 * MS,
-            dev: Some(B),
-            class: None,
-            reason: LossReason::RingFull,
-            ios: None,
-            bytes: None,
-            merges: None,
-        };
-        let plan = TimelinePlan {
-            by: GroupBy::Device,
-            always: vec![A, B].into_iter().map(GroupKey::Device).collect(),
-            ..TimelinePlan::new(Window::OPEN, 10 * MS)
-        };
-        let mut t = Timeline::new(plan).expect("a good plan");
-        t.lost(&lost);
-        t.finish(40 * MS).expect("few rows");
-        let rows: Vec<_> = std::iter::from_fn(|| t.next_row()).map(|r| (r.key, r.to_ns / MS, r.lossy)).collect();
-        let lossy: Vec<_> = rows.iter().filter(|r| r.2).map(|r| (r.0, r.1)).collect();
-        assert_eq!((rows.len(), lossy), (8, vec![(GroupKey::Device(B), 20), (GroupKey::Device(B), 30)]));
-    }
-
-    #[test]
-    fn impossible_plans_are_refused_in_words() {
-        let err = |p: TimelinePlan| Timeline::new(p).map(|_| ()).expect_err("refused").to_string();
-        assert!(err(TimelinePlan::new(Window::OPEN, 0)).contains("finest is 1 ms"));
-        assert!(err(TimelinePlan::new(Window::new(5, 5), MS)).contains("nothing between"));
-        assert!(err(TimelinePlan::new(Window::new(0, 11_000_000 * MS), MS)).contains("10000000 rows"));
-        let mut t = Timeline::new(TimelinePlan::new(Window::OPEN, MS)).expect("open");
-        let far = Io::new(20_000_000 * MS, A, Op::READ, 0, None, 0);
-        assert_eq!(t.push(&far), Err(PlanError::TooManyRows), "noticed while streaming too");
-    }
-
-    #[test]
-    fn what_comes_after_the_window_makes_no_rows() {
-        let ios =
-            [Io::new(5 * MS, A, Op::READ, 512, None, MS), Io::new(500_000 * MS, A, Op::READ, 512, None, 499_980 * MS)];
-        let plan = TimelinePlan { window: Window::new(0, 25 * MS), ..extended_plan(10 * MS, GroupBy::All) };
-        let rows = rows_of(plan, Hold { spans: 1 << 20, ns: i64::MAX }, &ios, 0);
-        let busy: Vec<_> = rows.iter().map(|r| r.extended.expect("planned").busy_percent).collect();
-        assert_eq!((busy, rows[2].to_ns), (vec![Some(10.0), Some(0.0), Some(100.0)], 25 * MS));
-    }
-
-    fn ios() -> impl Strategy<Value = Vec<Io>> {
-        let one = (0i64..200 * MS, prop_oneof![0i64..MS, 0i64..90 * MS], 0i64..3 * MS, any::<bool>(), any::<bool>());
-        prop::collection::vec(one, 0..60).prop_map(|v| {
-            let mut ios: Vec<_> = v
-                .into_iter()
-                .map(|(done, dev_ns, q, write, b)| {
-                    Io::new(done, if b { B } else { A }, if write { Op::WRITE } else { Op::READ }, 512, Some(q), dev_ns)
-                })
-                .collect();
-            ios.sort_by_key(|i| i.done_ns);
-            ios
-        })
-    }
-
-    /// Every instant's level over `[from, to)`, by brute force over the edges.
-    fn brute(ios: &[&Io], from: i64, to: i64) -> (f64, u64, f64) {
-        let mut cuts: Vec<i64> =
-            ios.iter().flat_map(|i| [i.start_ns(), i.done_ns]).filter(|t| from < *t && *t < to).collect();
-        cuts.extend([from, to]);
-        cuts.sort_unstable();
-        let (mut area, mut busy, mut max) = (0, 0, 0);
-        for w in cuts.windows(2).filter(|w| w[0] < w[1]) {
-            let n = ios.iter().filter(|i| i.start_ns() <= w[0] && w[0] < i.done_ns).count() as i64;
-            area += n * (w[1] - w[0]);
-            busy += (w[1] - w[0]) * i64::from(n > 0);
-            max = max.max(n as u64);
-        }
-        let len = (to - from) as f64;
-        (area as f64 / len, max, 100.0 * busy as f64 / len)
-    }
-
-    proptest! {
-        #[test]
-        fn rows_equal_brute_force_at_any_step_and_hold(ios in ios(), step in 1i64..40, hold_ms in 94i64..200) {
-            for by in [GroupBy::All, GroupBy::Device] {
-                let hold = Hold { spans: 1000, ns: hold_ms * MS };
-                let rows = rows_of(extended_plan(step * MS, by), hold, &ios, 210 * MS);
-                for row in &rows {
-                    let mine: Vec<&Io> = ios.iter().filter(|i| by.key(i) == row.key).collect();
-                    let x = row.extended.expect("planned");
-                    let (mean, max, busy) = brute(&mine, row.from_ns, row.to_ns);
-                    prop_assert!((x.inflight_mean.expect("known") - mean).abs() < 1e-9);
-                    prop_assert_eq!(x.inflight_max, Some(max));
-                    prop_assert!((x.busy_percent.expect("known") - busy).abs() < 1e-9);
-                    let mut reads: Vec<i64> = mine.iter().filter(|i| i.class() == Class::Read && row.from_ns <= i.done_ns && i.done_ns < row.to_ns).map(|i| i.total_ns()).collect();
-                    reads.sort_unstable();
-                    prop_assert_eq!(row.flows[0].ios, reads.len() as u64);
-                    prop_assert_eq!(row.flows[0].total_ns, reads.iter().sum::<i64>());
-                    prop_assert_eq!(x.r_max_us, reads.last().map(|v| *v as f64 / 1e3));
-                    let rank = (0.99 * reads.len() as f64).ceil() as usize;
-                    prop_assert_eq!(x.r_p99_us, reads.get(rank.wrapping_sub(1)).map(|v| *v as f64 / 1e3));
-                }
-                let counted: u64 = rows.iter().flat_map(|r| &r.flows).map(|f| f.ios).sum();
-                prop_assert_eq!(counted, ios.len() as u64);
-                if by == GroupBy::All {
-                    prop_assert_eq!(rows.len() as i64, 210_i64.div_euclid(step) + i64::from(210 % step != 0));
-                }
-            }
-        }
-
-        #[test]
-        fn finer_rows_sum_to_coarser_ones(ios in ios(), k in 1i64..8) {
-            let fine = rows_of(TimelinePlan::new(Window::new(0, 240 * MS), 2 * MS), Hold::ROWS, &ios, 0);
-            let coarse = rows_of(TimelinePlan::new(Window::new(0, 240 * MS), 2 * k * MS), Hold::ROWS, &ios, 0);
-            let summed: Vec<_> = fine.chunks(k as usize).filter_map(super::super::sum_rows).collect();
-            prop_assert_eq!(summed, coarse);
-        }
-    }
-}
+#[path = "events_tests.rs"]
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::super::latencies::Latencies;
-use super::super::order::{Span, Sweep};
+use super::super::order::{End, Span, Sweep};
 use super::{Flow, GroupKey, TimelinePlan};
 use crate::model::Class;
 
@@ -214,7 +214,7 @@ impl Sweep for Groups {
         self.change(span.key, span.start_ns, 1);
     }
 
-    fn done(&mut self, at_ns: i64, key: u32, _: Class) {
-        self.change(key, at_ns, -1);
+    fn done(&mut self, end: &End) {
+        self.change(end.key, end.at_ns, -1);
     }
 }

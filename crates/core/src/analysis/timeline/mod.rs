@@ -13,7 +13,7 @@ mod tables;
 use serde::Serialize;
 
 use super::window::Window;
-use crate::model::{Class, ClassRates, Comm, DevId, Io};
+use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io};
 
 pub use counters::{CounterRates, CounterTimeline};
 pub use differences::Differences;
@@ -30,7 +30,7 @@ pub const MIN_STEP_NS: i64 = 1_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GroupBy {
-    /// Everything together. An I/O through a stack of devices counts once per layer: choose devices if that matters.
+    /// Everything together; the caller leaves out devices above others (`model::layers_above`).
     All,
     /// The device.
     Device,
@@ -53,8 +53,8 @@ pub enum GroupKey {
     Process(Option<i32>, Option<Comm>),
     /// A control group.
     Cgroup(Option<i64>),
-    /// A file: (device of its file system, inode number).
-    File(Option<(i32, i64)>),
+    /// A file.
+    File(Option<Inode>),
 }
 
 impl GroupBy {
@@ -65,7 +65,7 @@ impl GroupBy {
             GroupBy::Device => GroupKey::Device(io.dev),
             GroupBy::Process => GroupKey::Process(io.tgid, io.comm),
             GroupBy::Cgroup => GroupKey::Cgroup(io.cgroup),
-            GroupBy::File => GroupKey::File(io.fs_dev.zip(io.ino)),
+            GroupBy::File => GroupKey::File(io.inode()),
         }
     }
 }
@@ -79,7 +79,8 @@ pub struct TimelinePlan {
     pub step_ns: i64,
     /// What a row stands for.
     pub by: GroupBy,
-    /// Groups that have a row in every slot, idle or not. (`All` always has.) Others have rows while they do I/O.
+    /// Groups that have a row in every slot, idle or not. (`All` always has.) Others have rows while they do I/O; where no
+    /// process, control group or file does any, the slot's row is that of [`GroupKey::All`].
     pub always: Vec<GroupKey>,
     /// Percentiles, maxima, in-flight and busy columns as well.
     pub extended: bool,
@@ -196,9 +197,12 @@ pub struct Row {
     pub key: GroupKey,
     /// By class, indexed by `Class as usize`.
     pub flows: [Flow; 4],
-    /// What an imported table says instead, which knows averages and no counts; then the flows are empty.
-    pub averages: Option<[ClassRates; 4]>,
-    /// Some I/Os of this slot are missing from the row (lost, or removed by retention).
+    /// By class: latency sums of counters may be short by less than this, in nanoseconds; 0 where they are exact.
+    pub unresolved_ns: [i64; 4],
+    /// What an imported table says instead, which knows averages and no counts; then the flows are empty. After the
+    /// classes comes what it says only of all together (`tps`, `await`).
+    pub averages: Option<[ClassRates; 5]>,
+    /// I/Os are missing from this slot (lost, or removed by retention) that can change the row by more than 1 %.
     pub lossy: bool,
     /// Whether the source tells what happened here. Counters do not between two readings, nor where a device is not
     /// accounted: such a row is not idle.
@@ -211,6 +215,11 @@ impl Row {
     /// The slot's length in seconds.
     pub fn seconds(&self) -> f64 {
         (self.to_ns - self.from_ns) as f64 / 1e9
+    }
+
+    /// What an imported table says of all classes together only.
+    pub fn of_all_classes(&self) -> Option<&ClassRates> {
+        self.averages.as_ref()?.last()
     }
 
     /// Completed I/Os per second of `class`; `None` if the source does not say.
@@ -231,12 +240,21 @@ impl Row {
         Some(bytes_per_s / 1024.0)
     }
 
-    /// Mean latency of `class` in microseconds; `None` if nothing completed, or the source does not say.
+    /// Mean latency of `class` in microseconds; `None` if nothing completed, if it is below the resolution of counters, or
+    /// if the source does not say.
     pub fn mean_us(&self, class: Class) -> Option<f64> {
         match &self.averages {
             Some(averages) => averages[class as usize].mean_us,
+            None if self.mean_below_us(class).is_some() => None,
             None => self.flows[class as usize].mean_us(),
         }
+    }
+
+    /// What the mean latency of `class` is below, in microseconds, where counters show no time of I/Os that they show.
+    pub fn mean_below_us(&self, class: Class) -> Option<f64> {
+        let (flow, unresolved_ns) = (&self.flows[class as usize], self.unresolved_ns[class as usize]);
+        let below = flow.ios > 0 && flow.total_ns == 0 && unresolved_ns > 0;
+        below.then(|| unresolved_ns as f64 / flow.ios as f64 / 1e3)
     }
 }
 
@@ -249,6 +267,9 @@ pub fn sum_rows(rows: &[Row]) -> Option<Row> {
         sum.known |= row.known;
         for (a, b) in sum.flows.iter_mut().zip(&row.flows) {
             a.add(b);
+        }
+        for (a, b) in sum.unresolved_ns.iter_mut().zip(&row.unresolved_ns) {
+            *a += b;
         }
     }
     Some(sum)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
-use crate::model::{Class, ClassRates, DevId, IntervalRates, Lost};
+use crate::model::{ClassRates, DevId, IntervalRates, Lost};
 
 /// Makes rows from averages. A slot shows the mean over time of the averages whose intervals end in it; if none does, of
 /// the one that covers its end: fifteen-second rows in steps of a second are fifteen equal rows. A slot that no interval
@@ -21,7 +21,8 @@ const COVERING: usize = 16;
 /// The mean of some averages of one device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
-    classes: [ClassRates; 4],
+    /// The classes, then all together.
+    classes: [ClassRates; 5],
     in_flight: Option<f64>,
     util_percent: Option<f64>,
 }
@@ -93,6 +94,7 @@ impl TableTimeline {
             to_ns,
             key,
             flows: [Flow::default(); 4],
+            unresolved_ns: [0; 4],
             averages: Some(mean.classes),
             lossy,
             known: true,
@@ -121,25 +123,36 @@ fn mean_in(rows: &[IntervalRates], from_ns: i64, to_ns: i64) -> Option<Mean> {
     let over_time = |get: &dyn Fn(&IntervalRates) -> Option<f64>| {
         weighted(known(get).into_iter().filter_map(|r| Some((get(r)?, r.interval_ns() as f64))))
     };
-    let class = |c: Class| {
-        let of = |r: &IntervalRates| r.classes[c as usize];
+    // After the classes come all together.
+    let class = |i: usize| {
+        let of = |r: &IntervalRates| r.classes.get(i).copied().unwrap_or(r.all);
         // Where a row counts I/Os, no mean says that there were none.
         let counted = inside.iter().any(|r| of(r).ios_per_s.is_some());
         let mut timed = known(&|r| of(r).mean_us);
         timed.retain(|r| !counted || r.to_ns <= to_ns);
         // A mean weighs as much as the I/Os that it is of; several means alone do not say how many.
-        let ios = |r: &IntervalRates| of(r).ios_per_s.map(|n| n * r.interval_ns() as f64);
+        let ios = |r: &IntervalRates| {
+            let known = || r.classes.iter().filter_map(|c| c.ios_per_s).reduce(|a, b| a + b);
+            // `await` is of the reads and writes that stand beside it.
+            let n = of(r).ios_per_s.or_else(|| known().filter(|_| i >= r.classes.len()))?;
+            Some(n * r.interval_ns() as f64)
+        };
         let by_ios = weighted(timed.iter().filter_map(|r| Some((of(r).mean_us?, ios(r)?))));
         let one = || if let [r] = timed[..] { of(r).mean_us } else { None };
+        // Latency logs without counts: each interval weighs as long as it lasts.
+        let over_time_alone = || {
+            let countless = timed.iter().all(|r| ios(r).is_none());
+            weighted(timed.iter().filter(|_| countless).filter_map(|r| Some((of(r).mean_us?, r.interval_ns() as f64))))
+        };
         ClassRates {
             ios_per_s: over_time(&|r| of(r).ios_per_s),
             bytes_per_s: over_time(&|r| of(r).bytes_per_s),
             merges_per_s: over_time(&|r| of(r).merges_per_s),
-            mean_us: by_ios.or_else(one),
+            mean_us: by_ios.or_else(one).or_else(over_time_alone),
         }
     };
     (!inside.is_empty() || !covering.is_empty()).then(|| Mean {
-        classes: Class::ALL.map(class),
+        classes: std::array::from_fn(class),
         in_flight: over_time(&|r| r.in_flight),
         util_percent: over_time(&|r| r.util_percent),
     })
@@ -175,7 +188,7 @@ fn sum(means: &[Mean]) -> Option<Mean> {
 mod tests {
     use super::*;
     use crate::analysis::window::Window;
-    use crate::model::LossReason;
+    use crate::model::{Class, LossReason};
 
     const S: i64 = 1_000_000_000;
 
@@ -241,6 +254,28 @@ mod tests {
         let late = IntervalRates { from_ns: S - 10, ..table(1, 0, 2, 5.0, Some(70.0)) };
         let got = rows(TimelinePlan::new(Window::OPEN, S), &[table(1, 0, 1, 0.0, None), late]);
         assert_eq!((got[0].mean_us(Class::Read), got[1].mean_us(Class::Read)), (None, Some(70.0)));
+    }
+
+    #[test]
+    fn what_is_known_of_all_classes_only_is_shown() {
+        let row = |s: i64, ios_per_s, us| {
+            let mut r = IntervalRates::new(s * S, (s + 1) * S, DevId(1));
+            r.all = ClassRates { ios_per_s: Some(ios_per_s), mean_us: Some(us), ..ClassRates::default() };
+            r
+        };
+        let got = rows(TimelinePlan::new(Window::OPEN, 2 * S), &[row(0, 30.0, 100.0), row(1, 10.0, 300.0)]);
+        let all = got[0].of_all_classes().expect("a table");
+        assert_eq!((all.ios_per_s, all.mean_us, reads(&got)), (Some(20.0), Some(150.0), vec![None]));
+        let mut await_beside_reads = table(1, 0, 1, 10.0, None);
+        await_beside_reads.all.mean_us = Some(7.0);
+        let got = rows(TimelinePlan::new(Window::OPEN, S), &[await_beside_reads]);
+        assert_eq!(got[0].of_all_classes().and_then(|a| a.mean_us), Some(7.0));
+        let alone = |s, us| IntervalRates {
+            classes: [ClassRates { mean_us: Some(us), ..ClassRates::default() }; 4],
+            ..row(s, 1.0, 1.0)
+        };
+        let got = rows(TimelinePlan::new(Window::OPEN, 2 * S), &[alone(0, 100.0), alone(1, 300.0)]);
+        assert_eq!(got[0].mean_us(Class::Read), Some(200.0), "means without counts weigh by time");
     }
 
     #[test]

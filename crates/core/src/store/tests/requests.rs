@@ -1,7 +1,8 @@
 //! File-level requests are kept like everything else.
 
 use super::support::{meta, small_segments};
-use crate::model::{LossReason, Mark, Observation, RecorderCost, Request, RequestFlags};
+use crate::model::{CallHistogram, LossReason, Mark, Observation, RecorderCost, Request, RequestFlags};
+use crate::store::schema::{Kind, Table};
 use crate::store::{Recording, RecordingWriter};
 
 fn request(i: i64) -> Request {
@@ -77,4 +78,54 @@ fn of_a_killed_recorder_what_was_open_is_told_as_it_was_seen_last() {
 fn what_is_missing_of_requests_is_no_missing_io() {
     assert!(LossReason::RequestRingFull.is_of_requests() && !LossReason::RequestRingFull.is_loss());
     assert!(LossReason::RingFull.is_loss() && !LossReason::RingFull.is_of_requests());
+}
+
+#[test]
+fn a_recording_without_histograms_reads_as_one_that_has_none() {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+    use parquet::file::writer::SerializedFileWriter;
+    let texts = ["48:3 1024:997", "48:3;1024:997"];
+    for with_histograms in [false, true] {
+        let required = Table::Requests.columns().iter().filter(|c| c.required);
+        let kinds: Vec<Kind> = required.clone().map(|c| c.kind).chain(with_histograms.then_some(Kind::Text)).collect();
+        let mut fields = required
+            .map(|c| format!("required {} {};", if c.kind == Kind::I32 { "int32" } else { "int64" }, c.name))
+            .collect::<String>();
+        if with_histograms {
+            fields.push_str("required binary read_histogram (UTF8);");
+        }
+        let schema =
+            parquet::schema::parser::parse_message_type(&format!("message m {{ {fields} }}")).expect("a schema");
+        let mut file = SerializedFileWriter::new(Vec::new(), schema.into(), Default::default()).expect("a writer");
+        let mut group = file.next_row_group().expect("a group");
+        for kind in kinds {
+            let mut column = group.next_column().expect("a column").expect("one more");
+            match kind {
+                Kind::I32 => column.typed::<Int32Type>().write_batch(&[0; 2], None, None).expect("writes"),
+                Kind::I64 => column.typed::<Int64Type>().write_batch(&[1000; 2], None, None).expect("writes"),
+                Kind::Text => column
+                    .typed::<ByteArrayType>()
+                    .write_batch(&texts.map(ByteArray::from), None, None)
+                    .expect("writes"),
+            };
+            column.close().expect("closes");
+        }
+        group.close().expect("closes");
+        let tmp = tempfile::tempdir().expect("a directory");
+        let dir = tmp.path().join("r.iolens");
+        let w = RecordingWriter::create(&dir, meta(), small_segments(64)).expect("creates");
+        w.finish(300_000, RecorderCost::default()).expect("finishes");
+        // Another program's table is in no manifest.
+        let (mut description, _) = crate::store::meta_file::read(&dir).expect("reads");
+        description.tables = None;
+        let open = crate::private::PrivateDir::open(&dir, Default::default()).expect("opens");
+        crate::store::meta_file::write(&open, &description).expect("writes");
+        std::fs::create_dir_all(dir.join("requests")).expect("makes");
+        std::fs::write(dir.join("requests/000001.parquet"), file.into_inner().expect("bytes")).expect("writes");
+        let r = Recording::open(&dir).expect("opens");
+        let all: Vec<Request> = r.requests(0..i64::MAX).flat_map(|b| b.expect("reads")).collect();
+        let read: Vec<_> = all.iter().map(|r| r.read_histogram.as_ref().map(CallHistogram::n)).collect();
+        assert_eq!(read, if with_histograms { [Some(1000), None] } else { [None; 2] });
+        assert!(all.iter().all(|r| r.ios_in == 1000 && r.write_histogram.is_none()), "{all:?}");
+    }
 }

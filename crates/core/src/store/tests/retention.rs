@@ -1,4 +1,4 @@
-//! The size limit holds at every instant, and what it removes is told.
+//! The size limit holds at every instant, and what it removes is reported.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -65,7 +65,7 @@ fn limited(keep: u64, step: i64, total: i64) {
     assert!(!rows.is_empty() && !removed.is_empty(), "{} kept in {} bytes", rows.len(), du(&dir));
     let first = pushed - rows.len() as i64;
     assert_eq!(rows, noise(first..pushed), "what is kept is the end, whole");
-    assert_eq!(removed.iter().map(|l| l.ios.expect("counted")).sum::<i64>(), first, "what was removed is told");
+    assert_eq!(removed.iter().map(|l| l.ios.expect("counted")).sum::<i64>(), first, "what was removed is reported");
     assert_eq!(removed.iter().map(|l| l.merges.expect("counted")).sum::<i64>(), 2 * first);
     assert_eq!(removed.iter().map(|l| l.to_ns).max(), Some((first - 1) * 1000), "and up to when");
     assert_eq!((summary.ios, summary.ios_removed), (rows.len() as u64, first as u64));

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::support::{io, ios, meta, read, record, small_segments};
 use crate::model::{
-    ClassCounters, Comm, CounterSample, DataIo, DevId, DiskCounters, FlushCounters, How, Io, LossReason, Lost, Mark,
-    Name, Named, Observation, Op, Origin, RecorderCost, Request, RequestFlags, SyncKind,
+    CallHistogram, ClassCounters, Comm, CounterSample, DataIo, DevId, DiskCounters, FlushCounters, How, Inode, Io,
+    LossReason, Lost, Mark, Name, Named, Observation, Op, Origin, RecorderCost, Request, RequestFlags, SyncKind,
 };
 use crate::store::{IoColumns, Recording, RecordingWriter, StoreError, WriterOptions};
 
@@ -24,9 +24,10 @@ prop_compose! {
         (queue_ns, sector, cgroup, ino) in (prop::option::of(any_i64()), prop::option::of(any_i64()), prop::option::of(any_i64()), prop::option::of(any_i64())),
         (flags, error, merges, tgid, fs_dev) in (any::<Option<i32>>(), any::<Option<i32>>(), any::<Option<i32>>(), any::<Option<i32>>(), any::<Option<i32>>()),
         comm in prop::option::of(any_comm()),
-        origin in 0usize..4,
+        origin in 0usize..Origin::ALL.len(),
+        generation in any::<Option<u32>>(),
     ) -> Io {
-        Io { done_ns, dev: DevId(dev), op: Op(op), bytes, queue_ns, device_ns, sector, flags, error, merges, tgid, comm, cgroup, ino, fs_dev, origin: Origin::ALL[origin] }
+        Io { done_ns, dev: DevId(dev), op: Op(op), bytes, queue_ns, device_ns, sector, flags, error, merges, tgid, comm, cgroup, ino, generation, fs_dev, origin: Origin::ALL[origin] }
     }
 }
 
@@ -93,6 +94,8 @@ fn request(end_ns: i64) -> Request {
         slept_ios: 15,
         first: vec![io(1, How::DEVICE), io(9, How::WRITE), io(20, How::default())],
         slowest: Some(io(9, How::SLEPT)),
+        read_histogram: CallHistogram::of_counts([0, 7, u32::from(end_ns % 2 == 0)]),
+        write_histogram: (end_ns % 3 == 0).then(|| CallHistogram::parse(b"4096:1 8192:4000000000")).flatten(),
         size: Some(1 << 40),
         tgid: Some(16),
         comm: Some(Comm::new(b"x\xff")),
@@ -136,7 +139,7 @@ fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
     all.push(Observation::Lost(lost));
     all.push(Observation::Mark(Mark { at_ns: 33_333, kind: "phase".into(), text: "naïve \\x41 \u{1b}[31m".into() }));
     all.push(Observation::Request(Box::new(request(44_444))));
-    let file = Named::File { fs_dev: -1, ino: i64::MAX };
+    let file = Named::File(Inode { fs_dev: -1, ino: i64::MAX, generation: Some(u32::MAX) });
     all.push(Observation::Name(Name { at_ns: 22_222, of: file, text: "/a b/\\x41\n \u{1b}[31m".into() }));
     all.push(Observation::Name(Name { at_ns: 66_666, of: Named::Cgroup(-7), text: "/".into() }));
     all.push(Observation::Request(Box::new(Request::new(1, 55_555))));

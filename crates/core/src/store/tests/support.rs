@@ -25,6 +25,7 @@ pub fn io(i: i64) -> Io {
         comm: Some(Comm::new(if i % 4 == 0 { b"kworker/u8:1" } else { b"fio" })),
         cgroup: Some(77),
         ino: (i % 2 == 0).then_some(i / 100),
+        generation: (i % 4 == 0).then_some(i as u32),
         fs_dev: (i % 2 == 0).then_some(DevId::new(254, 1).0),
         origin: Origin::ALL[(i % 4) as usize],
         ..Io::new(

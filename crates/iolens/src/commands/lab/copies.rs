@@ -1,20 +1,12 @@
-//! `iolens lab copies`: the runs, and what they mean.
+//! `iolens lab copies`: targets and cells.
 
-use std::path::Path;
+use anyhow::{Result, bail};
+use iolens_lab::copies::{CopiesPlan, CopyCell, Target};
+use iolens_lab::copies_runs::{self, usable};
+use iolens_lab::experiment::{Experiment, Machine, Plan};
 
-use anyhow::{Context as _, Result, bail};
-
-use super::cell::{bar, recorded, room_for_a_cell};
-use super::copies_report::{averages_file, data_file};
+use super::console::Console;
 use crate::cli::LabCopies;
-use crate::commands::record::Signals;
-use crate::lab::bracket::Disk;
-use crate::lab::copies::{CopiesPlan, CopyCell, Target, measure};
-use crate::lab::experiment::{Experiment, Machine, Plan, random_order};
-use crate::lab::scratch::{LoopDisk, Mount, Registry, ScratchFile, ScratchTree, driver, has_program, need_room};
-
-/// Room for a file system's own structures; XFS wants 300 MiB at least.
-const FS_OVERHEAD: u64 = 320 << 20;
 
 /// Runs the command.
 ///
@@ -41,122 +33,9 @@ pub fn run(p: &LabCopies) -> Result<u8> {
         }
     }
     let plan = CopiesPlan { dir: p.dir.clone(), file_bytes: p.size, sample_s: p.sample as f64 / 1e9, targets, cells };
-    let signals = Signals::catch()?;
+    let console = Console::open()?;
     let whole = Plan { schema_version: 1, kind: "copies".to_owned(), seed: p.seed, machine: Machine::here(), plan };
     let experiment = Experiment::begin(&p.output, &whole)?;
-    copy_all(&experiment, &whole, &signals)?;
+    copies_runs::run(&experiment, &whole, &console)?;
     super::report::run(experiment.dir(), false)
-}
-
-/// Whether a file system can be made and mounted here.
-fn usable(fs: &str) -> Result<(), String> {
-    if !["ext4", "xfs", "btrfs", "vfat", "ntfs"].contains(&fs) {
-        return Err("ext4, xfs, btrfs, vfat or ntfs is wanted".to_owned());
-    }
-    if !has_program(&format!("mkfs.{fs}")) {
-        return Err(format!("mkfs.{fs} is not installed"));
-    }
-    match driver(fs) {
-        Some(_) => Ok(()),
-        None => Err(format!("there is no driver for {fs} here, in the kernel or outside")),
-    }
-}
-
-/// A place to copy to, undone when dropped: the order of the fields is the order of undoing.
-struct Place {
-    mount: Option<Mount>,
-    folder: Option<ScratchTree>,
-}
-
-impl Place {
-    fn dir(&self) -> &Path {
-        let folder = self.folder.as_ref().map(|f| f.path.as_path());
-        self.mount.as_ref().map(Mount::point).or(folder).unwrap_or(Path::new("."))
-    }
-}
-
-fn copy_all(experiment: &Experiment, whole: &Plan<CopiesPlan>, signals: &Signals) -> Result<()> {
-    let plan = &whole.plan;
-    let replicates: Vec<u32> = plan.cells.iter().map(|c| c.replicate).collect();
-    let left: Vec<usize> =
-        random_order(&replicates, whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect();
-    if left.is_empty() {
-        return Ok(());
-    }
-    let registry = Registry::of(experiment.dir());
-    let most = u64::from(plan.cells.iter().map(|c| c.copies).max().unwrap_or(1)) * plan.file_bytes;
-    let makes_disks = plan.targets.iter().any(|t| matches!(t, Target::Loop(_)));
-    let disk_bytes = if makes_disks { most + most / 4 + FS_OVERHEAD } else { 0 };
-    need_room(&plan.dir, plan.file_bytes + disk_bytes)?;
-    for target in &plan.targets {
-        if let Target::Dir(d) = target {
-            need_room(d, most)?;
-        }
-    }
-    let source = registry.file(&plan.dir.join(format!("iolens-lab-{}.source", std::process::id())), plan.file_bytes)?;
-    // One device for all scratch file systems: each cell makes its own on it anew.
-    let scratch = makes_disks.then(|| {
-        let backing = plan.dir.join(format!("iolens-lab-{}.disk", std::process::id()));
-        registry.loop_disk(&backing, disk_bytes).context("no loop device can be made")
-    });
-    let scratch = scratch.transpose()?;
-    let bar = bar(left.len(), 10.0);
-    for id in left {
-        let cell = &plan.cells[id];
-        let label = format!("{} copies to {}", cell.copies, plan.targets[cell.target].label());
-        bar.set_message(label.clone());
-        room_for_a_cell(experiment.dir())?;
-        let dir = experiment.fresh_cell(id)?;
-        let place = place(experiment, &registry, plan, cell, scratch.as_ref())?;
-        let disk = match &scratch {
-            Some(d) if place.mount.is_some() => Disk::under(&d.device)?,
-            _ => Disk::under(place.dir())?,
-        };
-        // The copies are to be limited by their target: the source comes from memory, in every cell alike.
-        read_through(&source)?;
-        let mut watched = vec![disk.dev];
-        if place.mount.is_some() {
-            // What a loop device does is done by the disk under its file.
-            watched.extend(Disk::under(&plan.dir).ok().map(|d| d.dev));
-        }
-        let (mut result, _) = recorded(dir.join("rec.iolens"), watched, signals, &label, |stop| {
-            measure(plan, cell, &source.path, place.dir(), &disk, stop)
-        })?;
-        result.user_space_driver = match &plan.targets[cell.target] {
-            Target::Loop(fs) => driver(fs).is_some_and(|d| d.ends_with("-3g")),
-            Target::Dir(_) => false,
-        };
-        std::fs::write(dir.join("data"), data_file(&result))?;
-        std::fs::write(dir.join("averages"), averages_file(&result))?;
-        experiment.finish_cell(id, &result)?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(())
-}
-
-fn place(
-    experiment: &Experiment,
-    registry: &Registry,
-    plan: &CopiesPlan,
-    cell: &CopyCell,
-    scratch: Option<&LoopDisk>,
-) -> Result<Place> {
-    match (&plan.targets[cell.target], scratch) {
-        (Target::Loop(fs), Some(disk)) => {
-            let mount = registry.mount(disk, fs, &experiment.dir().join("mnt"))?;
-            Ok(Place { mount: Some(mount), folder: None })
-        }
-        (Target::Dir(dir), _) => {
-            need_room(dir, u64::from(cell.copies) * plan.file_bytes)?;
-            let folder = registry.folder(&dir.join(format!("iolens-lab-{}", std::process::id())))?;
-            Ok(Place { mount: None, folder: Some(folder) })
-        }
-        (Target::Loop(fs), None) => bail!("there is no loop device for {fs}"),
-    }
-}
-
-fn read_through(source: &ScratchFile) -> Result<()> {
-    std::io::copy(&mut std::fs::File::open(&source.path)?, &mut std::io::sink())?;
-    Ok(())
 }

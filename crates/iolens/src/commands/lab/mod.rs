@@ -1,18 +1,16 @@
 //! `iolens lab`: experiments, each run of which is a recording.
 
-mod cell;
+mod console;
 mod copies;
-mod copies_report;
 mod fio;
-mod fio_report;
 mod poll;
-mod poll_report;
 mod report;
 
 use anyhow::{Context as _, Result, bail};
+use iolens_lab::experiment;
+use iolens_lab::registry::{self, Registry};
 
 use crate::cli::LabExperiment;
-use crate::lab::{experiment, scratch};
 use crate::present::escape;
 
 /// Runs an experiment, renders one again, or cleans up after one.
@@ -32,7 +30,8 @@ pub fn run(what: &LabExperiment) -> Result<u8> {
 fn clean(dir: &std::path::Path) -> Result<u8> {
     // A running experiment still needs what it made.
     let _lock = experiment::lock(dir)?;
-    let (done, left) = scratch::clean(dir).with_context(|| format!("{} could not be cleaned", dir.display()))?;
+    let (done, left) =
+        registry::clean(&Registry::of(dir)).with_context(|| format!("{} could not be cleaned", dir.display()))?;
     for d in &done {
         println!("removed {}", escape::terminal(d));
     }

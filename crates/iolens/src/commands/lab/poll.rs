@@ -1,22 +1,14 @@
-//! `iolens lab poll`: load on loop disks, polled, with the truth from every I/O beside it.
+//! `iolens lab poll`: disks and cells.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use anyhow::{Result, bail};
+use iolens_lab::claim::{Claimed, claim};
+use iolens_lab::experiment::{Experiment, Machine, Plan};
+use iolens_lab::poll::{PollCell, PollPlan};
+use iolens_lab::poll_runs;
+use iolens_lab::scratch::has_program;
 
-use anyhow::{Context as _, Result, bail};
-use iolens_core::analysis::io_ticks::{IoTicks, Regime};
-use iolens_core::model::{DevId, Lost};
-use iolens_core::store::{IoColumns, Recording};
-
-use super::cell::{bar, recorded, room_for_a_cell};
+use super::console::Console;
 use crate::cli::LabPoll;
-use crate::commands::record::Signals;
-use crate::lab::bracket::Disk;
-use crate::lab::claim::{Claimed, claim};
-use crate::lab::experiment::{Experiment, Machine, Plan, random_order};
-use crate::lab::fio::run_fio;
-use crate::lab::poll::{PollCell, PollPlan, Second, measure};
-use crate::lab::scratch::{LoopDisk, Registry, has_program, need_room};
 
 /// Runs the command.
 ///
@@ -35,8 +27,8 @@ pub fn run(p: &LabPoll) -> Result<u8> {
     }
     // Looked at before anything is made, and held until the end.
     let given: Vec<Claimed> = p.i_will_lose_data.iter().map(|d| claim(d)).collect::<std::io::Result<_>>()?;
-    let most = if given.is_empty() { usize::MAX } else { given.len() };
-    let mut counts: Vec<usize> = p.disks.iter().map(|d| (*d).min(most)).collect();
+    let max_disks = if given.is_empty() { usize::MAX } else { given.len() };
+    let mut counts: Vec<usize> = p.disks.iter().map(|d| (*d).min(max_disks)).collect();
     counts.dedup();
     let mut cells = Vec::new();
     for disks in &counts {
@@ -46,229 +38,9 @@ pub fn run(p: &LabPoll) -> Result<u8> {
     }
     let given_paths = given.iter().map(|c| c.path.clone()).collect();
     let plan = PollPlan { dir: p.dir.clone(), size: p.size, seconds: p.seconds, given: given_paths, cells };
-    let signals = Signals::catch()?;
+    let console = Console::open()?;
     let whole = Plan { schema_version: 1, kind: "poll".to_owned(), seed: p.seed, machine: Machine::here(), plan };
     let experiment = Experiment::begin(&p.output, &whole)?;
-    poll_all(&experiment, &whole, &given, &signals)?;
+    poll_runs::run(&experiment, &whole, &given, &console)?;
     super::report::run(experiment.dir(), false)
-}
-
-fn poll_all(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], signals: &Signals) -> Result<()> {
-    let plan = &whole.plan;
-    let left: Vec<usize> =
-        random_order(&vec![0; plan.cells.len()], whole.seed).into_iter().filter(|i| !experiment.is_done(*i)).collect();
-    if left.is_empty() {
-        return Ok(());
-    }
-    let most = plan.cells.iter().map(|c| c.disks).max().unwrap_or(1);
-    let registry = Registry::of(experiment.dir());
-    let mut loops: Vec<LoopDisk> = Vec::new();
-    if given.is_empty() {
-        need_room(&plan.dir, plan.size * most as u64)?;
-        for i in 0..most {
-            let path = plan.dir.join(format!("iolens-lab-{}-{i}.disk", std::process::id()));
-            loops.push(registry.loop_disk(&path, plan.size).context("no loop device can be made")?);
-            if signals.caught() > 0 {
-                bail!("interrupted; the same command goes on where it stopped");
-            }
-        }
-    }
-    let nodes: Vec<&Path> =
-        loops.iter().map(|l| l.device.as_path()).chain(given.iter().map(|c| c.path.as_path())).collect();
-    let disks: Vec<Disk> = nodes.iter().map(|n| Disk::under(n)).collect::<std::io::Result<_>>()?;
-    let bar = bar(left.len(), f64::from(plan.seconds) + 12.0);
-    for id in left {
-        let cell = &plan.cells[id];
-        let label = format!("{} disks, {} workers, {} %", cell.disks, cell.workers, cell.target_percent);
-        bar.set_message(label.clone());
-        room_for_a_cell(experiment.dir())?;
-        let dir = experiment.fresh_cell(id)?;
-        let (nodes, disks) = (&nodes[..cell.disks], &disks[..cell.disks]);
-        let rate = calibrate(cell, nodes, signals)?;
-        let recording = dir.join("rec.iolens");
-        let watched = disks.iter().map(|d| d.dev).collect();
-        let (mut result, _) = recorded(recording.clone(), watched, signals, &label, |stop| {
-            std::thread::scope(|s| {
-                let load = s.spawn(|| run_fio(&load_words(cell, nodes, plan.seconds + 4, rate), stop));
-                // fio needs a moment to start; the first second that is compared begins after it.
-                std::thread::sleep(std::time::Duration::from_millis(700));
-                let polled = measure(plan, cell, disks, whole.machine.hz, stop);
-                match load.join() {
-                    Ok(Ok(_)) => polled,
-                    Ok(Err(e)) => polled.and(Err(e)),
-                    Err(_) => bail!("the load panicked"),
-                }
-            })
-        })?;
-        fill_truth(&recording, disks, whole.machine.hz, &mut result.seconds)?;
-        experiment.finish_cell(id, &result)?;
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    Ok(())
-}
-
-/// 75 % reads in random runs of 1000, as the published comparison drove its disks.
-fn load_words(cell: &PollCell, nodes: &[&Path], seconds: u32, rate: Option<f64>) -> Vec<String> {
-    let mut words: Vec<String> = [
-        "--rw=randrw:1000",
-        "--rwmixread=75",
-        "--bs=8k",
-        "--ioengine=libaio",
-        "--direct=1",
-        "--norandommap",
-        "--time_based",
-        "--output-format=json",
-        "--group_reporting",
-        "--thread",
-        "--verify_state_save=0",
-    ]
-    .map(str::to_owned)
-    .to_vec();
-    words.push(format!("--iodepth={}", cell.workers));
-    words.push(format!("--runtime={seconds}"));
-    if let Some(r) = rate {
-        words.push(format!("--rate_iops={:.0},{:.0}", (0.75 * r).max(1.0), (0.25 * r).max(1.0)));
-    }
-    for (i, node) in nodes.iter().enumerate() {
-        words.push(format!("--name=disk{i}"));
-        words.push(format!("--filename={}", node.display()));
-    }
-    words
-}
-
-/// I/Os per second and disk that make the utilisation aimed at; `None`: as many as there can be.
-///
-/// Found by trial: utilisation is not proportional to the rate where I/Os overlap.
-fn calibrate(cell: &PollCell, nodes: &[&Path], signals: &Signals) -> Result<Option<f64>> {
-    if cell.target_percent >= 100.0 {
-        return Ok(None);
-    }
-    let disk = Disk::under(nodes[0])?;
-    let never = std::sync::atomic::AtomicBool::new(false);
-    let (mut low, mut high): (f64, f64) = (1.0, 40_000.0);
-    let mut best = 100.0;
-    for _ in 0..4 {
-        let rate = (low * high).sqrt();
-        let before = disk.read()?;
-        run_fio(&load_words(cell, nodes, 1, Some(rate)), &never)?;
-        if signals.caught() > 0 {
-            bail!("interrupted; the same command goes on where it stopped");
-        }
-        let b = crate::lab::bracket::Bracket::between(&before, &disk.read()?);
-        // fio takes a while to start and end: its own second of load is what counts.
-        let util = (b.io_ticks_ms / 10.0).min(100.0);
-        best = rate;
-        if util < cell.target_percent { low = rate } else { high = rate }
-    }
-    Ok(Some(best))
-}
-
-/// The estimators of the kernels there have been, each with the name of its first and last.
-const REGIMES: [(Regime, &str); 4] = [
-    (Regime::RoundStats, "up to 4.16"),
-    (Regime::TouchedJiffy, "5.0 to 5.6"),
-    (Regime::StartTouches, "5.7 to 6.9"),
-    (Regime::Sampled, "6.10 and later"),
-];
-
-/// Exact busy time of each second from the I/Os of the recording, and what each kernel's estimator would have made of
-/// them; nothing if it has counters only.
-fn fill_truth(recording: &Path, disks: &[Disk], hz: Option<u32>, seconds: &mut [Second]) -> Result<()> {
-    let r = Recording::open(recording)?;
-    let Some(zero) = r.meta().start_monotonic_ns else { return Ok(()) };
-    if r.ios_stored() == 0 {
-        return Ok(());
-    }
-    let losses: Vec<Lost> = r.lost(0..i64::MAX).into_iter().filter(|l| l.reason.is_loss()).collect();
-    let mut spans: BTreeMap<DevId, Vec<(i64, i64)>> = BTreeMap::new();
-    for batch in &mut r.ios(0..i64::MAX, IoColumns::QUEUE) {
-        for io in &batch? {
-            spans.entry(io.dev).or_default().push((io.start_ns() + zero, io.done_ns + zero));
-        }
-    }
-    for disk in disks {
-        let mut list = spans.remove(&disk.dev).unwrap_or_default();
-        let of_disk: Vec<usize> = (0..seconds.len()).filter(|i| seconds[*i].device == disk.name).collect();
-        let bounds: Vec<(i64, i64)> = of_disk.iter().map(|i| (seconds[*i].from_ns, seconds[*i].to_ns)).collect();
-        let others = estimates(&list, hz.unwrap_or(250), &bounds);
-        let list = union(&mut list);
-        for (i, estimate) in of_disk.into_iter().zip(others) {
-            let s = &mut seconds[i];
-            // A second in which I/Os are missing has no exact value.
-            let misses = |l: &Lost| {
-                l.dev.is_none_or(|d| d == disk.dev) && l.to_ns + zero >= s.from_ns && l.from_ns + zero < s.to_ns
-            };
-            if !losses.iter().any(misses) {
-                let from = list.partition_point(|x| x.1 <= s.from_ns);
-                let inside = list[from..].iter().take_while(|x| x.0 < s.to_ns);
-                let busy: i64 = inside.map(|x| x.1.min(s.to_ns) - x.0.max(s.from_ns)).sum();
-                s.exact_percent = Some(100.0 * busy as f64 / (s.to_ns - s.from_ns) as f64);
-                s.estimates_percent = estimate;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// What each estimator would have counted in each of `bounds`, in percent; bounds come in the order of time.
-fn estimates(ios: &[(i64, i64)], hz: u32, bounds: &[(i64, i64)]) -> Vec<Vec<(String, f64)>> {
-    let mut edges: Vec<(i64, bool)> = ios.iter().flat_map(|(from, to)| [(*from, false), (*to, true)]).collect();
-    edges.sort_unstable();
-    let mut out = vec![Vec::new(); bounds.len()];
-    for (regime, name) in REGIMES {
-        let mut ticks = IoTicks::new(regime, hz);
-        let mut at = 0;
-        let mut until = |instant: i64, ticks: &mut IoTicks| {
-            while let Some((t, done)) = edges.get(at).filter(|e| e.0 < instant) {
-                if *done {
-                    ticks.done(*t)
-                } else {
-                    ticks.start(*t)
-                }
-                at += 1;
-            }
-            ticks.busy_ns()
-        };
-        for (i, (from, to)) in bounds.iter().enumerate() {
-            let before = until(*from, &mut ticks);
-            let busy = until(*to, &mut ticks) - before;
-            out[i].push((name.to_owned(), 100.0 * busy as f64 / (to - from) as f64));
-        }
-    }
-    out
-}
-
-/// Overlapping spans joined, in order.
-fn union(spans: &mut [(i64, i64)]) -> Vec<(i64, i64)> {
-    spans.sort_unstable();
-    let mut out: Vec<(i64, i64)> = Vec::new();
-    for s in spans.iter() {
-        match out.last_mut() {
-            Some(last) if s.0 <= last.1 => last.1 = last.1.max(s.1),
-            _ => out.push(*s),
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn overlapping_ios_count_once() {
-        assert_eq!(union(&mut [(5, 9), (0, 3), (2, 4), (9, 10)]), [(0, 4), (5, 10)]);
-    }
-
-    #[test]
-    fn kernels_differ_about_short_ios_and_agree_about_a_long_one() {
-        const MS: i64 = 1_000_000;
-        // One I/O of 0.1 ms in each tick of 4 ms: exactly 2.5 %.
-        let short: Vec<(i64, i64)> = (0..250).map(|i| (i * 4 * MS + MS, i * 4 * MS + MS + MS / 10)).collect();
-        let said = &estimates(&short, 250, &[(0, 1000 * MS)])[0];
-        assert!(said[0].1 < 0.1 && said[1].1 > 99.0 && said[3].1 < 0.1, "{said:?}");
-        let long = &estimates(&[(0, 500 * MS)], 250, &[(0, 1000 * MS)])[0];
-        assert!((long[0].1 - 50.0).abs() < 0.5 && (long[3].1 - 50.0).abs() < 0.5, "{long:?}");
-    }
 }

@@ -3,34 +3,20 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::model::DataTable;
+use iolens_core::private::{Access, write_file};
 use iolens_core::store::data_parquet;
+use iolens_lab::copies::CopyResult;
+use iolens_lab::experiment::Experiment;
+use iolens_lab::poll::PollResult;
 use serde_json::{Value, json};
 
-use super::{copies_report, fio_report, poll_report};
-use crate::lab::copies::CopyResult;
-use crate::lab::experiment::Experiment;
-use crate::lab::fio::FioResult;
-use crate::lab::poll::PollResult;
 use crate::present::escape;
-use crate::present::lab_document::{Document, Raw, Section, csv, html, text};
+use crate::present::lab::document::{Document, Raw, csv, html, text};
+use crate::present::lab::{self, Rendered};
+use crate::streams;
 
 /// A larger file is not put into the HTML; it lies beside it.
 const MAX_EMBEDDED_BYTES: usize = 4 << 20;
-
-/// What an experiment's kind makes of its cells.
-pub struct Rendered {
-    /// Parts of the document.
-    pub sections: Vec<Section>,
-    /// For JSON.
-    pub results: Value,
-    /// Tables of data by name; each becomes NAME.csv and NAME.parquet.
-    pub tables: Vec<(&'static str, DataTable)>,
-    /// How it was measured.
-    pub method: Vec<String>,
-    /// Complete cells.
-    pub done: usize,
-}
 
 /// Renders the experiment in `dir`: text (or one JSON document) on stdout; report.html, results.json and the tables
 /// beside the cells.
@@ -40,19 +26,19 @@ pub struct Rendered {
 pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     let (experiment, plan) = Experiment::open(dir)?;
     let rendered = match plan["kind"].as_str() {
-        Some("fio") => fio(&experiment, &plan)?,
+        Some("fio") => lab::fio_sweep(&experiment.results()?, &plan)?,
         Some("copies") => copies(&experiment, &plan)?,
-        Some("poll") => poll(&experiment, &plan)?,
+        Some("poll") => lab::poll::render(&polled(&experiment)?, &plan),
         other => bail!("{}: an experiment of kind {other:?} is not known here", dir.display()),
     };
     if rendered.done == 0 {
         bail!("{}: no cell is complete yet; give the experiment's command again", dir.display());
     }
     let whole = json!({ "schema_version": 1, "experiment": plan, "results": rendered.results });
-    let pretty = serde_json::to_string_pretty(&whole)? + "\n";
+    let pretty = escape::json(&(serde_json::to_string_pretty(&whole)? + "\n")).into_owned();
     let document = Document {
-        title: title(&plan),
-        facts: facts(&plan, rendered.done),
+        title: lab::title(&plan),
+        facts: lab::facts(&plan, rendered.done),
         method: rendered.method,
         sections: rendered.sections,
     };
@@ -69,11 +55,11 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     let plan_file = Raw {
         name: "experiment.json".to_owned(),
         media: "application/json",
-        content: serde_json::to_vec_pretty(&plan)?,
+        content: escape::json(&serde_json::to_string_pretty(&plan)?).as_bytes().to_vec(),
     };
     files.push(plan_file);
     // Without line ends and indents, which are a third of it.
-    files[0].content = serde_json::to_vec(&whole)?;
+    files[0].content = escape::json(&serde_json::to_string(&whole)?).as_bytes().to_vec();
     files.retain(|f| f.content.len() <= MAX_EMBEDDED_BYTES);
     save(&dir.join("report.html"), html(&document, &files).as_bytes())?;
     if as_json {
@@ -82,84 +68,31 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     }
     let names: Vec<String> = rendered.tables.iter().map(|t| format!("{}.csv/.parquet", t.0)).collect();
     let place = escape::terminal(&dir.display().to_string()).into_owned();
-    print!("{}\nWritten: report.html, results.json, {} in {place}\n", text(&document), names.join(", "));
+    let layout = streams::layout();
+    let written = layout.sentences(&format!("Written: report.html, results.json, {} in {place}", names.join(", ")));
+    print!("{}\n{written}", text(&document, layout));
     Ok(0)
 }
 
 /// Writes a file of the experiment's directory whole or not at all.
-pub fn save(path: &Path, content: &[u8]) -> Result<()> {
-    let part = path.with_extension("part");
-    std::fs::write(&part, content)
-        .and_then(|()| std::fs::rename(&part, path))
-        .with_context(|| format!("{} cannot be written", path.display()))
+fn save(path: &Path, content: &[u8]) -> Result<()> {
+    write_file(path, content, Access::OWNER).with_context(|| format!("{} cannot be written", path.display()))
 }
 
-fn fio(e: &Experiment, plan: &Value) -> Result<Rendered> {
-    let results: Vec<(String, FioResult)> = e.results()?;
-    let series = fio_report::series(&results);
-    let version = results.iter().find_map(|r| r.1.fio_version.clone()).unwrap_or_else(|| "fio".to_owned());
-    let extra: Vec<&str> = plan["plan"]["extra"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut method = vec![
-        format!(
-            "{version}, {} s per run on {} MiB; before each run the file's own pages were dropped from the page cache (runs marked as cached read the file first).",
-            plan["plan"]["seconds"],
-            plan["plan"]["size"].as_u64().unwrap_or(0) >> 20
-        ),
-        "The device's counters were read right before and right after fio; every I/O of each run is in cells/*/rec.iolens, which `iolens report` and `iolens zoom` take.".to_owned(),
-        "Other processes' I/O and the file system's own are told apart by the recording and taken off before fio and device are compared.".to_owned(),
-        "Seek + transfer: t(x) = a + x/B by least squares of relative errors, intervals by jackknife over block sizes. Two-phase page cache: calls and copies from runs on the cached file, the disk's rate from the recording of the cold runs; no parameter is fitted to the predicted rates.".to_owned(),
-    ];
-    if !extra.is_empty() {
-        method.push(format!("More options of fio: {}", extra.join(" ")));
-    }
-    Ok(Rendered {
-        sections: fio_report::sections(&series),
-        results: serde_json::to_value(&series)?,
-        tables: fio_report::data(&series, &results),
-        method,
-        done: results.len(),
-    })
-}
-
+/// Writes a document beside each cell, and yields that of all.
 fn copies(e: &Experiment, plan: &Value) -> Result<Rendered> {
     let results: Vec<(String, CopyResult)> = e.results()?;
     let file_mb = plan["plan"]["file_bytes"].as_f64().unwrap_or(0.0) / 1_048_576.0;
     for (cell, result) in &results {
-        let document = copies_report::cell_document(result, file_mb, facts(plan, results.len()));
-        let samples = copies_report::samples_data(std::slice::from_ref(&(cell.clone(), result.clone())));
+        let document = lab::copies::cell_document(result, file_mb, lab::facts(plan, results.len()));
+        let samples = lab::copies::samples_data(std::slice::from_ref(&(cell.clone(), result.clone())));
         let raw = [Raw { name: "samples.csv".to_owned(), media: "text/csv", content: csv(&samples).into() }];
         save(&e.cell_dir_named(cell).join("report.html"), html(&document, &raw).as_bytes())?;
     }
-    Ok(copies_report::render(&results, file_mb, plan))
+    Ok(lab::copies::render(&results, file_mb, plan))
 }
 
-fn poll(e: &Experiment, plan: &Value) -> Result<Rendered> {
+fn polled(e: &Experiment) -> Result<Vec<PollResult>> {
     let results: Vec<(String, PollResult)> = e.results()?;
-    let results: Vec<PollResult> = results.into_iter().map(|r| r.1).collect();
-    Ok(poll_report::render(&results, plan))
-}
-
-fn title(plan: &Value) -> String {
-    match plan["kind"].as_str() {
-        Some("fio") => "fio and the device: a sweep".to_owned(),
-        Some("copies") => "Simultaneous copies".to_owned(),
-        _ => "Polling the kernel's counters".to_owned(),
-    }
-}
-
-fn facts(plan: &Value, done: usize) -> Vec<(String, String)> {
-    let m = &plan["machine"];
-    let word = |v: &Value| v.as_str().map_or_else(|| "unknown".to_owned(), str::to_owned);
-    let number = |v: &Value| v.as_u64().map_or_else(|| "unknown".to_owned(), |n| n.to_string());
-    let planned = plan["plan"]["cells"].as_array().map_or(0, Vec::len);
-    [
-        ("Host", word(&m["host"])),
-        ("Kernel", word(&m["kernel"])),
-        ("HZ", number(&m["hz"])),
-        ("Processors", number(&m["cpus"])),
-        ("Runs complete", format!("{done} of {planned}")),
-        ("Order", format!("random within each replicate, seed {}", number(&plan["seed"]))),
-    ]
-    .map(|(what, value)| (what.to_owned(), value))
-    .to_vec()
+    Ok(results.into_iter().map(|r| r.1).collect())
 }

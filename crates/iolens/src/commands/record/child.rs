@@ -1,10 +1,11 @@
 //! The command that is recorded while it runs.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::signals::exit_code;
 
 /// A running command.
 #[derive(Debug)]
@@ -46,11 +47,6 @@ impl RecordedChild {
             debug_assert_eq!(e, rustix::io::Errno::SRCH);
         }
     }
-}
-
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(255);
-    u8::try_from(code).unwrap_or(255)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The line that shows how a recording goes: on a terminal only, a few times a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use iolens_recorder::Progress;
 
-use super::session::Progress;
 use crate::present::record_text;
 
 const SHOW_EVERY_NS: i64 = 250_000_000;

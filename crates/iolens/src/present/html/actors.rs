@@ -9,11 +9,13 @@ use crate::present::report_json::device_name;
 
 /// A row of the table.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ActorBlock {
     by: &'static str,
     name: String,
     detail: Option<String>,
     device: Option<String>,
+    /// How far the name can be trusted as the cause; `null` of control groups and files.
     origin: Option<&'static str>,
     read: ActorFlow,
     write: ActorFlow,
@@ -39,7 +41,7 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
         }
         ActorKey::File(file) => {
             let path = file.and_then(|f| data.names.files.get(&f).cloned());
-            let number = file.map(|(fs, ino)| format!("inode {ino} on {}", file_system(data, DevId(fs))));
+            let number = file.map(|f| format!("inode {} on {}", f.ino, file_system(data, DevId(f.fs_dev))));
             (known(path.or_else(|| number.clone())), number, None)
         }
         ActorKey::Others(_) => ("(others)".to_owned(), None, None),

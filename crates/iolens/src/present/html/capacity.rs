@@ -11,6 +11,7 @@ use crate::present::report_json::device_name;
 
 /// Capacity and headroom of one device (A18) as the page reads it.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct CapacityBlock {
     max_iops: Option<f64>,
     light_us: Option<f64>,
@@ -43,9 +44,7 @@ pub(in crate::present) fn summary(c: &Capacity) -> String {
         State::ThrottledElsewhere => {
             "I/Os waited in the kernel's queues while the device had room: something holds them back."
         }
-        State::CapacityNotObserved => {
-            "the load never reached a plateau, so nobody can say how much the device can take."
-        }
+        State::CapacityNotObserved => "device limit not reached in this recording (no throughput plateau).",
         State::Inconsistent => {
             "throughput, latency and concurrency do not agree (Little's law): I/Os are missing, or most were in flight at the edges."
         }
@@ -76,7 +75,8 @@ fn util_note(d: &DeviceDetail, meta: &RecordingMeta) -> Option<Note> {
         Verdict::BiasedLow => (NoteLevel::Warning, "too low"),
         Verdict::Impossible => (NoteLevel::Warning, "impossible"),
     };
-    let expected = u.expected_percent.map(|e| format!(" (this kernel must count {e:.2} %)")).unwrap_or_default();
+    let expected =
+        u.expected_percent.map(|e| format!(" (expected from this kernel's estimator: {e:.2} %)")).unwrap_or_default();
     let text = format!(
         "The kernel's busy time of {:.2} % is {verdict}: exactly it is {:.2} %{expected}.",
         u.io_ticks_percent, u.exact_percent

@@ -1,17 +1,19 @@
-//! Devices in depth as the page reads them (`web/src/data.ts`): slots, stages, %util, capacity, rhythm, attribution.
+//! Devices in depth as the page reads them: slots, stages, %util, capacity, rhythm, attribution.
 
 use iolens_core::analysis::attribution::Bin;
+use iolens_core::analysis::burst_detail::BurstDetail;
 use iolens_core::analysis::detail::DeviceDetail;
 use iolens_core::analysis::io_ticks::UtilCheck;
 use iolens_core::analysis::stages::StagesSummary;
 use iolens_core::analysis::timeline::Flow;
+use iolens_core::model::Class;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::ReportData;
 use super::capacity::CapacityBlock;
-use super::pack::{column, log_code};
-use crate::present::report_detail;
+use super::pack::{column, each_number, log_code};
+use crate::present::report_detail::{self, BurstBlock, DevicesBlock, LinkBlock, PeriodicityBlock, SlotsBlock};
 use crate::present::report_json::device_name;
 
 /// All devices together take at most this much of the file.
@@ -19,21 +21,35 @@ const MOST_BYTES: usize = 256 << 10;
 /// Bins of a curve of attribution: more than this, and a shift of one bin could not be seen.
 const MOST_BINS: usize = 120;
 
-/// One device.
+/// What the analyses say of one device beside its row in the tables.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DepthBlock<'a> {
     device: String,
+    #[cfg_attr(test, schemars(with = "SlotsBlock"))]
     slots: Value,
+    /// The kernel's busy time against the exact one; `null` without counters or with losses.
     util: Option<&'a UtilCheck>,
     stages: &'a StagesSummary,
     capacity: CapacityBlock,
-    rhythm: Vec<Value>,
+    /// Whether reads and writes come back; those with any.
+    rhythm: Vec<Rhythm<'a>>,
     attribution: AttributionBlock,
+}
+
+/// Whether the load of one class comes back.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Rhythm<'a> {
+    class: Class,
+    bursts: usize,
+    periodicity: PeriodicityBlock<'a>,
 }
 
 /// Mean latencies of all I/Os by the time of their completion and by that of their arrival, as packed log codes of ns,
 /// where the two differ most.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AttributionBlock {
     from_ns: i64,
     bin_ns: i64,
@@ -62,16 +78,14 @@ pub(super) fn blocks<'a>(data: &ReportData<'a>) -> (Vec<DepthBlock<'a>>, usize) 
 }
 
 fn block<'a>(d: &'a DeviceDetail, data: &ReportData) -> DepthBlock<'a> {
-    let rhythm = d.streams.iter().filter(|s| s.bytes > 0).map(|s| {
-        json!({
-            "class": s.class.name(),
-            "bursts": s.bursts_found,
-            "periodicity": report_detail::periodicity(&s.periodicity),
-        })
+    let rhythm = d.streams.iter().filter(|s| s.bytes > 0).map(|s| Rhythm {
+        class: s.class,
+        bursts: s.bursts_found,
+        periodicity: (&s.periodicity).into(),
     });
     DepthBlock {
         device: device_name(data.meta, d.dev),
-        slots: shortened(report_detail::slots(&d.slots)),
+        slots: shortened(SlotsBlock::from(&d.slots)),
         util: d.util.as_ref(),
         stages: &d.stages,
         capacity: CapacityBlock::new(&d.capacity),
@@ -82,8 +96,9 @@ fn block<'a>(d: &'a DeviceDetail, data: &ReportData) -> DepthBlock<'a> {
 
 fn attribution(d: &DeviceDetail, from_ns: i64) -> AttributionBlock {
     let a = &d.attribution;
-    let first = most_apart(&a.bins);
-    let bins = &a.bins[first..a.bins.len().min(first + MOST_BINS)];
+    let all = a.dense();
+    let first = most_apart(&all);
+    let bins = &all[first..all.len().min(first + MOST_BINS)];
     let means = |of: fn(&Bin) -> &Flow| column(bins.iter().map(|b| of(b).mean_us().map(|us| log_code(us * 1e3))));
     AttributionBlock {
         from_ns: from_ns + first as i64 * a.bin_ns,
@@ -112,48 +127,48 @@ fn most_apart(bins: &[Bin]) -> usize {
     best
 }
 
-/// Numbers to a thousandth: finer digits would only fill the file.
-fn shortened(value: Value) -> Value {
-    match value {
-        Value::Number(n) if n.is_f64() => json!((n.as_f64().unwrap_or(0.0) * 1e3).round() / 1e3),
-        Value::Array(items) => items.into_iter().map(shortened).collect(),
-        Value::Object(items) => items.into_iter().map(|(k, v)| (k, shortened(v))).collect(),
-        other => other,
+/// With numbers to a thousandth: finer digits would only fill the file.
+fn shortened(block: impl Serialize) -> Value {
+    // Plain structs with string keys cannot fail to serialise.
+    let mut value = serde_json::to_value(block).unwrap_or_default();
+    each_number(&mut value, |v| (v * 1e3).round() / 1e3);
+    value
+}
+
+/// Of a link's bursts the one of most bytes; of equals the first.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct LargestBurst {
+    largest: Option<BurstBlock>,
+}
+
+impl LargestBurst {
+    fn of(bursts: &[BurstDetail]) -> LargestBurst {
+        LargestBurst { largest: bursts.iter().rev().max_by_key(|b| b.burst.bytes).map(BurstBlock::from) }
     }
 }
 
-/// The devices of `report --json` without what [`blocks`] gives more compactly.
-pub(super) fn without_detail(devices: Value) -> Value {
-    let Value::Array(mut devices) = devices else { return devices };
-    for d in &mut devices {
-        if let Some(d) = d.as_object_mut() {
-            d.remove("detail");
-        }
-    }
-    Value::Array(devices)
+/// Devices together, or behind one link: as in `report --json`, with less of what fills the file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub(super) enum SetOfPage<'a> {
+    Devices(DevicesBlock<'a>),
+    Link(LinkBlock<LargestBurst>),
 }
 
-/// The sets of `report --json` that are more than one device, without what would not fit; of a link's bursts the largest.
-pub(super) fn sets(sets: Value) -> Value {
-    let Value::Array(sets) = sets else { return Value::Array(Vec::new()) };
-    let several = |s: &Value| s["devices"].as_array().is_some_and(|d| d.len() > 1) || s["streams"].is_array();
-    sets.into_iter().filter(several).map(|s| with_largest_bursts(fitting(shortened(s)))).collect()
+/// Sets of more than one device, without what would not fit, and links.
+pub(super) fn sets(data: &ReportData) -> Vec<Value> {
+    let together = report_detail::devices(data.report, data.meta).filter(|s| s.devices.len() > 1);
+    let links = data.report.links.iter().map(|d| SetOfPage::Link(report_detail::link(d, data.meta, LargestBurst::of)));
+    let sets = together.map(|s| SetOfPage::Devices(fitting(s))).into_iter().chain(links);
+    sets.map(shortened).collect()
 }
 
 /// A long recording's groups of slots would fill the file.
-fn fitting(mut set: Value) -> Value {
-    if set.to_string().len() > MOST_BYTES {
-        set["slots"] = Value::Null;
-    }
+fn fitting(mut set: DevicesBlock<'_>) -> DevicesBlock<'_> {
+    set.slots = set.slots.filter(|s| shortened(s).to_string().len() <= MOST_BYTES);
     set
-}
-
-fn with_largest_bursts(mut link: Value) -> Value {
-    for stream in link.get_mut("streams").and_then(Value::as_array_mut).into_iter().flatten() {
-        let Some(Value::Array(bursts)) = stream.as_object_mut().and_then(|s| s.remove("bursts")) else { continue };
-        stream["largest"] = bursts.into_iter().rev().max_by_key(|b| b["bytes"].as_u64()).into();
-    }
-    link
 }
 
 /// For the part on data quality.
@@ -164,24 +179,6 @@ pub(super) fn left_out_text(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sets_of_one_device_are_left_out_and_links_tell_their_largest_burst() {
-        let set = |devices: &[&str]| json!({"name": "all", "devices": devices, "slots": {"all": []}, "busy_percent": 12.345678});
-        let burst = |bytes: u64| json!({"bytes": bytes, "percent_of_limit": 50.0});
-        let link = json!({"name": "sda+sdb", "devices": ["sda", "sdb"], "streams": [
-            {"class": "read", "bursts": []}, {"class": "write", "bursts": [burst(3), burst(9), burst(5)]},
-        ]});
-        assert_eq!(sets(json!([set(&["sda"])])), json!([]));
-        let got = sets(json!([set(&["sda", "sdb"]), link]));
-        assert_eq!((&got[0]["busy_percent"], got.as_array().map(Vec::len)), (&json!(12.346), Some(2)));
-        assert_eq!(got[1]["streams"][0], json!({"class": "read", "largest": null}));
-        assert_eq!(got[1]["streams"][1]["largest"]["bytes"], 9);
-        let groups: Vec<_> = (0..MOST_BYTES / 10).map(|i| json!({"start_s": i})).collect();
-        let long =
-            sets(json!([{"name": "all", "devices": ["sda", "sdb"], "slots": {"all": groups}, "busy_percent": 1.0}]));
-        assert_eq!((&long[0]["slots"], &long[0]["busy_percent"]), (&Value::Null, &json!(1.0)));
-    }
 
     #[test]
     fn the_stretch_with_the_shift_is_shown() {

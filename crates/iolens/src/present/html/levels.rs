@@ -1,4 +1,4 @@
-//! Levels and distributions of the overview as the page reads them (`web/src/data.ts`).
+//! Levels and distributions of the overview as the page reads them.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,24 @@ use serde::Serialize;
 
 use super::pack::{column, list, log_code};
 
+/// A stretch of time cut into `slots` slots of `step_ns`: slot `i` is `[from_ns + i * step_ns, from_ns + (i + 1) * step_ns)`. An
+/// I/O belongs to the slot in which it completes.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct LevelBlock {
     from_ns: i64,
     step_ns: i64,
     /// End of the last slot, which may be cut short.
     to_ns: i64,
+    /// How many slots.
     slots: usize,
+    /// Packed columns by name, each `slots` items long; one that is missing is unknown, not zero. `ios`: completions, `sec`:
+    /// sectors of 512 bytes moved (spread from issue to completion); latencies from the block layer's start to done as log
+    /// codes of nanoseconds, absent in slots without I/O. `busy`: thousandths of the slot with at least one I/O in flight.
+    /// `q_mean`: time-weighted mean of I/Os in flight as log code of thousandths, `q_max` their maximum.
     cols: BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    /// Counts over time and latency.
     heat: Option<HeatBlock>,
 }
 
@@ -100,11 +109,17 @@ fn time_columns(level: &Level, to_ns: i64, cols: &mut BTreeMap<&'static str, Str
     }
 }
 
+/// Counts over time and latency. Column `i` covers `merge` slots of its level; row `k` covers latencies of
+/// `[2^(k/4), 2^((k+1)/4))` ns. Each class is a packed list of: distance to the last filled column (the first: to 0), number of
+/// filled rows, then per filled row its distance to the last filled row of that column (the first: to 0) and its count.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HeatBlock {
     merge: u32,
+    /// Missing without reads.
     #[serde(skip_serializing_if = "String::is_empty")]
     read: String,
+    /// Missing without writes.
     #[serde(skip_serializing_if = "String::is_empty")]
     write: String,
 }
@@ -131,17 +146,30 @@ fn heat(columns: &[HeatColumn], class: usize) -> String {
     list(out)
 }
 
+/// Over the whole recording.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DistributionsBlock {
+    /// Histograms by class and stage (`total`, `queue`, `device`), 8 buckets per octave of ns: packed lists of pairs: distance
+    /// to the last filled bucket (the first: to 0), count.
     latency: BTreeMap<&'static str, BTreeMap<&'static str, String>>,
+    /// 50th, 90th and 99th percentile (nearest rank) in microseconds by class and stage: the numbers of the tables.
+    percentiles_us: BTreeMap<&'static str, BTreeMap<&'static str, [f64; 3]>>,
+    /// Request sizes by class: bucket `k` holds `[2^k, 2^(k+1))` bytes; triples of distance, I/Os, sectors.
     size: BTreeMap<&'static str, String>,
+    /// Share of time with `k` I/Os in flight (`all`, `read`, `write`), exactly below 128 and thinned to 1/128 above; pairs of
+    /// distance, parts of the time in 1e-9.
     concurrency: BTreeMap<&'static str, String>,
 }
 
 impl DistributionsBlock {
     pub(super) fn new(d: &Distributions) -> DistributionsBlock {
-        let mut block =
-            DistributionsBlock { latency: BTreeMap::new(), size: BTreeMap::new(), concurrency: BTreeMap::new() };
+        let mut block = DistributionsBlock {
+            latency: BTreeMap::new(),
+            percentiles_us: BTreeMap::new(),
+            size: BTreeMap::new(),
+            concurrency: BTreeMap::new(),
+        };
         for class in Class::ALL {
             let stages = [(Stage::Total, "total"), (Stage::Queue, "queue"), (Stage::Device, "device")];
             let packed: BTreeMap<_, _> = stages
@@ -152,6 +180,9 @@ impl DistributionsBlock {
                 .collect();
             if !packed.is_empty() {
                 block.latency.insert(class.name(), packed);
+                let percentiles = stages.into_iter().zip(d.percentiles_us[class as usize]);
+                let percentiles = percentiles.filter_map(|((_, name), values)| Some((name, values?)));
+                block.percentiles_us.insert(class.name(), percentiles.collect());
             }
             let filled = d.size[class as usize].iter().enumerate().filter(|(_, b)| b.ios > 0);
             let sizes = apart(filled.map(|(k, b)| (k as u64, [b.ios, b.sectors])));

@@ -1,11 +1,23 @@
 //! Integers packed into text, as the page unpacks them (`web/src/codec.ts`): base64 VLQ as in source maps, `.` for an
 //! absent value, `~n` for n repetitions of the item before it. Columns hold zigzag deltas to the last present value,
-//! lists plain numbers.
+//! lists plain numbers. Numbers that stay JSON lose the digits that no chart shows.
+
+use serde_json::Value;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Log codes per octave.
 const CODES_PER_OCTAVE: f64 = 64.0;
+
+/// Puts `of` in the place of each number in `value` that is no integer.
+pub(super) fn each_number(value: &mut Value, of: impl Fn(f64) -> f64 + Copy) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|v| each_number(v, of)),
+        Value::Object(fields) => fields.values_mut().for_each(|v| each_number(v, of)),
+        Value::Number(n) if n.is_f64() => *value = n.as_f64().map(of).into(),
+        _ => {}
+    }
+}
 
 fn number(mut value: u64, out: &mut String) {
     loop {

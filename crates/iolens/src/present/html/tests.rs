@@ -107,7 +107,7 @@ fn columns_come_back_as_they_were() {
 fn devices_in_depth_come_with_both_attributions_and_their_slots() {
     let scene = Scene::new();
     let doc = scene.document();
-    assert!(doc["devices"][0].get("detail").is_none(), "told once, in depth");
+    assert!(doc["devices"][0].get("detail").is_none(), "given once, in depth");
     let depth = &doc["depth"][0];
     assert_eq!((&depth["device"], &depth["stages"]["d2c"]["n"]), (&"sd\x1b[31ma".into(), &101.into()));
     let group = &depth["slots"]["all"][0];
@@ -137,7 +137,7 @@ fn hostile_names_stay_data() {
     };
     overview.push(&writer);
     scene.overview = overview.finish();
-    scene.names.files.insert((dev().0, 12), evil.to_owned());
+    scene.names.files.extend(writer.inode().map(|file| (file, evil.to_owned())));
     let html = scene.html();
     assert_eq!(html.matches("<script").count(), 1);
     assert_eq!(html.matches("</script").count(), 1);

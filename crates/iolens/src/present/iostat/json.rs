@@ -2,6 +2,7 @@
 //!
 //! Strings are escaped here, which the reference forgets.
 
+use super::super::escape;
 use super::columns::{BASIC, Cell, Column, EXTENDED_JSON, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
 use super::{Banner, Report, Row, Style, exact};
@@ -107,7 +108,7 @@ fn value(out: &mut Vec<u8>, style: &Style, column: &Column, row: &Row<'_>) {
 /// A JSON string. Bytes that are no UTF-8 become U+FFFD.
 pub fn string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
-    for c in String::from_utf8_lossy(text).chars() {
+    for c in escape::json(&String::from_utf8_lossy(text)).chars() {
         match c {
             '"' => out.extend_from_slice(b"\\\""),
             '\\' => out.extend_from_slice(b"\\\\"),

@@ -136,4 +136,6 @@ pub struct Report<'a> {
     pub cpu: Option<CpuPercent>,
     /// The devices' part.
     pub rows: Option<Vec<Row<'a>>>,
+    /// The next row cannot be had: the report breaks off there.
+    pub cut: bool,
 }

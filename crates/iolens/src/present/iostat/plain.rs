@@ -1,5 +1,6 @@
 //! The reports as tables.
 
+use super::super::escape;
 use super::color::RESET;
 use super::columns::{Alarm, BASIC, BASIC_SHORT, Cell, Column, EXTENDED, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
@@ -15,7 +16,7 @@ pub fn banner(out: &mut Vec<u8>, b: &Banner) {
     for (text, after) in
         [(&b.sysname, " "), (&b.release, " ("), (&b.nodename, ") \t"), (&b.date, " \t_"), (&b.machine, "_\t(")]
     {
-        out.extend_from_slice(text);
+        out.extend_from_slice(&escape::bytes(text));
         out.extend_from_slice(after.as_bytes());
     }
     out.extend_from_slice(format!("{} CPU)\n", b.processors).as_bytes());
@@ -89,7 +90,8 @@ pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report
     }
     if let Some(rows) = &report.rows {
         places.rows.reserve_exact(rows.len() * layout.tables.len());
-        for (i, table) in layout.tables.iter().enumerate() {
+        let tables = if report.cut { &layout.tables[..1] } else { &layout.tables[..] };
+        for (i, table) in tables.iter().enumerate() {
             if i > 0 {
                 out.push(b'\n');
             }
@@ -99,7 +101,9 @@ pub fn report(out: &mut Vec<u8>, style: &Style, layout: &Layout, report: &Report
             }
         }
     }
-    out.push(b'\n');
+    if !report.cut {
+        out.push(b'\n');
+    }
     places
 }
 
@@ -173,7 +177,8 @@ fn name(out: &mut Vec<u8>, style: &Style, before: &[u8], name: &[u8], width: usi
         out.extend_from_slice(&c.item);
     }
     out.extend_from_slice(before);
-    out.extend_from_slice(name);
+    let name = escape::bytes(name);
+    out.extend_from_slice(&name);
     out.resize(out.len() + width.saturating_sub(name.len()), b' ');
     end_color(out, style);
 }

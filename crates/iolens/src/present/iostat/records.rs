@@ -3,6 +3,7 @@
 //! Every record says when it was taken and over which interval; what is not known is `null` (an empty field in CSV), as
 //! is a mean over no I/O. Units are in the names: KiB are 1024 bytes.
 
+use super::super::escape;
 use super::exact;
 use super::json::string;
 use iolens_core::analysis::exact::DeviceExact;
@@ -149,16 +150,9 @@ pub fn csv_cpu(out: &mut Vec<u8>, time: &str, cpu: &CpuPercent) {
     out.push(b'\n');
 }
 
-/// A field of CSV (RFC 4180). Control characters become `?`, and a field that a spreadsheet would run as a formula gets
-/// an apostrophe before it.
+/// A field of CSV, see [`escape::csv`].
 fn csv_field(out: &mut Vec<u8>, text: &[u8]) {
-    let text: String = String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
-    if text.contains(['"', ',']) {
-        out.extend_from_slice(format!("\"{}\"", text.replace('"', "\"\"")).as_bytes());
-    } else {
-        out.extend_from_slice(text.as_bytes());
-    }
+    out.extend_from_slice(escape::csv(&String::from_utf8_lossy(text)).as_bytes());
 }
 
 #[cfg(test)]

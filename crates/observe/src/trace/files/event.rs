@@ -1,8 +1,8 @@
-//! What the kernel half writes, mirrored from `bpf/files_event.h`, and its translation into the model.
+//! What the BPF programs write, mirrored from `bpf/files_event.h`, and its translation into the model.
 
 use std::sync::Arc;
 
-use iolens_core::model::{Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind};
+use iolens_core::model::{CallHistogram, Comm, DataIo, FIRST_IOS, How, Request, RequestFlags, SyncKind};
 
 use super::super::order::Stamped;
 
@@ -46,7 +46,8 @@ pub(super) struct FileRequest {
     pub slowest_bytes: u32,
     pub untimed: u32,
     pub sampled: u32,
-    pub pad2: u32,
+    /// Places of the histograms of its reads and its writes, from 1; 0: none.
+    pub histograms: [u16; 2],
     pub sampled_ns: u64,
     pub slowest_enter_ns: u64,
     pub slowest_ns: u64,
@@ -112,15 +113,16 @@ impl Stamped for FileRequest {
 }
 
 impl FileRequest {
-    /// The request, its times counted from `start_monotonic_ns`.
-    pub fn to_request(self, start_monotonic_ns: i64, path: Option<Arc<str>>) -> Request {
-        let mut flags = RequestFlags((self.flags & 0xffff) as i32);
-        if self.open_flags & libc::O_DIRECT as u32 != 0 {
-            flags = flags | RequestFlags::DIRECT;
-        }
-        if self.untimed > 0 {
-            flags = flags | RequestFlags::ESTIMATED;
-        }
+    /// The request, its times counted from `start_monotonic_ns`. `histograms` are those of its reads and its writes after
+    /// the first.
+    pub fn to_request(
+        self,
+        start_monotonic_ns: i64,
+        path: Option<Arc<str>>,
+        histograms: [Option<CallHistogram>; 2],
+    ) -> Request {
+        let [read_histogram, write_histogram] = self.with_first(histograms);
+        let flags = self.flags_with([&read_histogram, &write_histogram]);
         let ios = self.ios_in + self.ios_out;
         let first = self.first.iter().take(ios as usize).map(|io| io.enter_ns).filter(|at| *at > 0).min();
         let start = match flags.has(RequestFlags::UNKNOWN_START) {
@@ -159,6 +161,8 @@ impl FileRequest {
                 bytes: self.slowest_bytes.into(),
                 how: How(self.slowest_how.into()),
             }),
+            read_histogram,
+            write_histogram,
             size: (self.size != UNKNOWN && end_seen).then_some(self.size as i64),
             tgid: Some(self.tgid as i32),
             comm: Some(Comm::new(&self.comm)),
@@ -174,6 +178,29 @@ impl FileRequest {
     fn untimed_ns(&self) -> u64 {
         let ns = u128::from(self.untimed) * u128::from(self.sampled_ns) / u128::from(self.sampled.max(1));
         u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn flags_with(&self, histograms: [&Option<CallHistogram>; 2]) -> RequestFlags {
+        let missing = self.histograms.iter().zip(histograms).any(|(place, h)| *place > 0 && h.is_none());
+        let direct = self.open_flags & libc::O_DIRECT as u32 != 0;
+        [
+            (direct, RequestFlags::DIRECT),
+            (self.untimed > 0, RequestFlags::ESTIMATED),
+            (missing, RequestFlags::NO_HISTOGRAM),
+        ]
+        .into_iter()
+        .filter(|(is, _)| *is)
+        .fold(RequestFlags((self.flags & 0xffff) as i32), |flags, (_, flag)| flags | flag)
+    }
+
+    /// The histograms with the first data I/Os, which the BPF programs do not count there.
+    fn with_first(&self, mut histograms: [Option<CallHistogram>; 2]) -> [Option<CallHistogram>; 2] {
+        for io in self.details(0) {
+            if let Some(histogram) = &mut histograms[usize::from(io.how.has(How::WRITE))] {
+                histogram.add(io.duration_ns, 1);
+            }
+        }
+        histograms
     }
 
     /// The first data I/Os. Threads that share a descriptor may have taken the same place: then one is missing.
@@ -193,6 +220,8 @@ impl FileRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONE: [Option<CallHistogram>; 2] = [None, None];
 
     fn event() -> FileRequest {
         let io = |enter_ns| IoDetail { enter_ns, duration_ns: 20, bytes: 4096 };
@@ -216,7 +245,7 @@ mod tests {
 
     #[test]
     fn times_count_from_open_and_from_the_recordings_start() {
-        let r = event().to_request(900, None);
+        let r = event().to_request(900, None, NONE);
         assert_eq!((r.start_ns, r.end_ns, r.open_ns, r.close_ns), (100, 605, Some(10), Some(5)));
         assert_eq!((r.total_ns(), r.first_delay_ns(), r.gaps_ns()), (Some(220), Some(120), Some(170)));
         assert_eq!((r.first.len(), r.size, r.fd), (2, Some(8192), Some(3)));
@@ -226,13 +255,14 @@ mod tests {
     #[test]
     fn an_unknown_start_begins_with_the_first_io_and_has_no_open() {
         let flags = RequestFlags::UNKNOWN_START.0 as u32;
-        let r = FileRequest { flags, open_enter_ns: 0, open_exit_ns: 0, ..event() }.to_request(0, None);
+        let r = FileRequest { flags, open_enter_ns: 0, open_exit_ns: 0, ..event() }.to_request(0, None, NONE);
         assert_eq!((r.start_ns, r.open_ns, r.total_ns(), r.last_after_ns), (1_100, None, None, Some(120)));
     }
 
     #[test]
     fn what_ended_otherwise_has_no_close_or_one_of_no_length() {
-        let with = |flag: RequestFlags| FileRequest { flags: flag.0 as u32, ..event() }.to_request(0, None).close_ns;
+        let with =
+            |flag: RequestFlags| FileRequest { flags: flag.0 as u32, ..event() }.to_request(0, None, NONE).close_ns;
         assert_eq!(with(RequestFlags::AT_EXIT), Some(0));
         assert_eq!((with(RequestFlags::STILL_OPEN), with(RequestFlags::END_UNSEEN)), (None, None));
     }
@@ -240,20 +270,32 @@ mod tests {
     #[test]
     fn what_was_not_timed_took_as_long_as_what_was() {
         let e = FileRequest { untimed: 90, sampled: 10, sampled_ns: 2_500, active_ns: 40_000, ..event() };
-        let r = e.to_request(0, None);
+        let r = e.to_request(0, None, NONE);
         assert_eq!(r.active_ns, 40_000 + 22_500);
         assert!(
-            r.flags.has(RequestFlags::ESTIMATED) && !event().to_request(0, None).flags.has(RequestFlags::ESTIMATED)
+            r.flags.has(RequestFlags::ESTIMATED)
+                && !event().to_request(0, None, NONE).flags.has(RequestFlags::ESTIMATED)
         );
         // Nothing is known of how long they took: nothing is added.
-        assert_eq!(FileRequest { untimed: 9, ..event() }.to_request(0, None).active_ns, 40);
+        assert_eq!(FileRequest { untimed: 9, ..event() }.to_request(0, None, NONE).active_ns, 40);
     }
 
     #[test]
     fn a_sync_is_its_own_request() {
         let e =
             FileRequest { key: 2, sync: 16, open_enter_ns: 50, close_exit_ns: 80, failed: 5, ..FileRequest::default() };
-        let r = e.to_request(0, None);
+        let r = e.to_request(0, None, NONE);
         assert_eq!((r.sync, r.total_ns(), r.open_ns, r.failed), (Some(SyncKind::Fdatasync), Some(30), None, 5));
+    }
+
+    #[test]
+    fn a_histogram_has_the_first_calls_too_and_one_that_is_missing_is_flagged() {
+        let later = CallHistogram::of_counts([0, 3]);
+        let e = FileRequest { ios_in: 5, first_how: [0, How::WRITE.0 as u8, 0, 0], histograms: [1, 0], ..event() };
+        let r = e.to_request(0, None, [later, None]);
+        // The first call took 20 ns, and the other of the two that are kept wrote.
+        assert_eq!(r.read_histogram.map(|h| h.to_string()), Some("8:3 16:1".to_owned()));
+        assert!(r.write_histogram.is_none() && !r.flags.has(RequestFlags::NO_HISTOGRAM));
+        assert!(e.to_request(0, None, NONE).flags.has(RequestFlags::NO_HISTOGRAM));
     }
 }

@@ -1,16 +1,17 @@
-//! Loading the kernel half of the files tracer.
+//! Loading the BPF programs of the files tracer.
 
 use std::fs;
 
 use aya::{Btf, Ebpf, EbpfLoader, VerifierLogLevel};
 
 use super::super::{
+    btf::{BTF_PATH, has_tracepoint, has_word},
     error::{TraceError, one_line, refused},
-    load::{BTF_PATH, Probe, has_tracepoint, program},
+    load::{Probe, program},
 };
 use super::{event::FILE_WAYS, syscalls, tracer::FilesFilter};
 
-/// The compiled kernel half; `bpf/build.sh` makes it from `bpf/files.bpf.c`.
+/// The compiled BPF programs; `bpf/build.sh` makes them from `bpf/files.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/files.bpf.o"));
 
 const fn probe(program: &'static str, tracepoint: &'static str) -> Probe {
@@ -33,7 +34,10 @@ const NEEDED: [Probe; 8] = [
 const IO_URING: [Probe; 2] =
     [probe("uring_complete", "io_uring_complete"), probe("uring_submit", "io_uring_submit_req")];
 
-/// What the kernel half is told before it is loaded.
+/// Of `enum bpf_func_id`: the descriptors of a process are walked through by this helper (e6f2dd0f8067, 5.17).
+const LOOPS: &str = "BPF_FUNC_loop";
+
+/// What the BPF programs are given before they are loaded.
 pub(super) struct Config<'a> {
     pub ring_bytes: u32,
     pub open_files: u32,
@@ -42,14 +46,19 @@ pub(super) struct Config<'a> {
     pub cgroup: (u64, u32),
 }
 
-/// The loaded kernel half.
+/// The loaded BPF programs.
 pub(super) struct Loaded {
     pub bpf: Ebpf,
     /// In the order in which they must be attached.
     pub probes: Vec<Probe>,
     /// What this kernel does not show, for people.
     pub limits: Vec<String>,
+    /// Places in the table of histograms.
+    pub histograms: usize,
 }
+
+/// Their places are 16-bit numbers, some of which mean something else (`NO_HISTOGRAM`).
+const MAX_HISTOGRAMS: u32 = 1 << 15;
 
 const FILTER_PID: u32 = 1;
 const FILTER_COMM: u32 = 2;
@@ -72,6 +81,9 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
             return Err(TraceError::NoTracepoint(needed.tracepoint));
         }
     }
+    if !has_word(&kernel, LOOPS) {
+        return Err(TraceError::TooOld { what: "follow files from open to close (bpf_loop)", since: "5.17" });
+    }
     let io_uring = IO_URING.iter().all(|p| has_tracepoint(&kernel, p.tracepoint));
     drop(kernel);
     let kinds = syscalls::kinds();
@@ -84,7 +96,8 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
     let (cgroup, level) = config.cgroup;
     let own = std::process::id();
     let sets = (config.open_files / FILE_WAYS as u32).clamp(1 << 7, 1 << 17).next_power_of_two();
-    let shift = 64 - sets.trailing_zeros() as u8;
+    let histograms = (sets / 2).min(MAX_HISTOGRAMS);
+    let [set_shift, histogram_shift] = [sets, histograms].map(|n| 64 - n.trailing_zeros() as u8);
     // The loader parses the kernel's types on its own when made; that copy is dropped before ours is made.
     let mut loader = EbpfLoader::new();
     loader.btf(None);
@@ -94,13 +107,15 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
         .verifier_log_level(VerifierLogLevel::STATS)
         .map_max_entries("file_events", config.ring_bytes)
         .map_max_entries("requests", sets)
+        .map_max_entries("histograms", histograms)
         .override_global("kind_of", &kinds, true)
         .override_global("filter_mode", &mode, true)
         .override_global("filter_comm", &comm, true)
         .override_global("filter_cgroup", &cgroup, true)
         .override_global("filter_cgroup_level", &level, true)
         .override_global("own_tgid", &own, true)
-        .override_global("set_shift", &shift, true);
+        .override_global("set_shift", &set_shift, true)
+        .override_global("histogram_shift", &histogram_shift, true);
     let mut bpf = loader.load(OBJECT).map_err(|e| refused("create the files tracer's maps", &e))?;
     let mut limits = Vec::new();
     let mut probes = Vec::new();
@@ -114,7 +129,7 @@ pub(super) fn load(config: &Config<'_>) -> Result<Loaded, TraceError> {
     } else {
         limits.push("I/O through io_uring is not seen: this kernel's tracepoints are older than Linux 6.10".to_owned());
     }
-    Ok(Loaded { bpf, probes, limits })
+    Ok(Loaded { bpf, probes, limits, histograms: histograms as usize })
 }
 
 /// Whether the kernel takes all of `probes`: the arguments of its tracepoints may be older than we know.

@@ -1,10 +1,11 @@
 //! The tracer of file-level requests: what programs do with files, from open to close.
 //!
-//! [`FilesTracer`] loads and attaches the kernel half (`bpf/files.bpf.c`), which sums up each request and hands over one
+//! [`FilesTracer`] loads and attaches the BPF programs (`bpf/files.bpf.c`), which sum up each request and hand over one
 //! event when it ends. As with the tracer of block I/Os nothing wakes the reader. `docs/files.md` says what is counted
 //! as what.
 
 mod event;
+mod histograms;
 mod load;
 mod mounts;
 mod names;

@@ -1,4 +1,4 @@
-//! Paths of files, as the kernel half tells them: once per inode, before the first request on it ends.
+//! Paths of files, as the BPF programs report them: once per inode, before the first request on it ends.
 
 use std::{collections::HashMap, fs, sync::Arc};
 
@@ -7,7 +7,7 @@ use super::{event::FileName, mounts::Mounts};
 /// Inode number, its generation, device of the file system.
 type Inode = (u64, u32, u32);
 
-/// The kernel half remembers some 65536 inodes as told, those used last; so here the ones used last are kept too, at
+/// The BPF programs remember some 65536 inodes as reported, those used last; so here the ones used last are kept too, at
 /// least so many, in two generations: what is not asked for during the life of the younger goes with the older.
 const YOUNG: usize = 1 << 17;
 
@@ -20,7 +20,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Takes what the kernel half says of an inode.
+    /// Takes what the BPF programs say of an inode.
     pub fn learn(&mut self, name: &FileName) {
         if !self.mounts.knows(name.fs_dev) {
             // Mounted since, or in another namespace: then the path within the file system must do.

@@ -1,8 +1,8 @@
-//! What each system call of this machine means to the kernel half (`enum kind` of `bpf/files_event.h`).
+//! What each system call of this machine means to the BPF programs (`enum kind` of `bpf/files_event.h`).
 
 use libc::c_long;
 
-/// Size of the kernel half's table.
+/// Size of the BPF programs' table.
 pub(super) const TABLE: usize = 512;
 
 /// `K_SIZED`: argument 2 is how much to move at most.

@@ -1,0 +1,295 @@
+//! Holding a command for a share of the time: the duty cycle, and what it is done with.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use iolens_core::model::DevId;
+
+use super::cgroup::{Group, Hierarchy};
+use super::lock::{locked, wait};
+use super::rates::Rates;
+
+/// Length of a duty cycle.
+const CYCLE: Duration = Duration::from_millis(100);
+
+/// The command runs at least this long at a time; a smaller share makes the cycle longer instead.
+const MIN_RUN: Duration = Duration::from_millis(5);
+
+/// From this share on the command is not held at all.
+const FREE: f64 = 0.995;
+
+/// With what a command is held.
+#[derive(Debug)]
+pub enum Actuator {
+    /// The freezer of a control group: all descendants, at once, unseen by them.
+    Freezer(Group),
+    /// The rate of its I/O is limited; it is never stopped.
+    Rates(Rates),
+    /// SIGSTOP and SIGCONT to its process group: descendants in groups of their own escape. It runs in a session of its
+    /// own, without a controlling terminal.
+    Signals,
+}
+
+impl Actuator {
+    /// The best one that this machine allows for a command on these disks: the freezer of version 2, of version 1, a limit
+    /// of rates, signals. The second value says, for each better one that was not to be had, why not.
+    ///
+    /// A freezer comes first because a share of the time means the same for every command, whatever it does; a limit of
+    /// rates needs to know how fast the command would be, and the one of version 1 does not see what the kernel writes
+    /// back.
+    pub fn best(disks: &[DevId]) -> (Actuator, Vec<String>) {
+        let mut why = match Actuator::freezer() {
+            Ok(a) => return (a, Vec::new()),
+            Err(why) => why,
+        };
+        match Rates::new(disks) {
+            Ok(rates) => (Actuator::Rates(rates), why),
+            Err(more) => {
+                why.extend(more);
+                (Actuator::Signals, why)
+            }
+        }
+    }
+
+    /// A freezer, of version 2 if possible.
+    ///
+    /// # Errors
+    /// For each version, why not.
+    pub fn freezer() -> Result<Actuator, Vec<String>> {
+        let mut why = Vec::new();
+        for hierarchy in [Hierarchy::V2, Hierarchy::V1Freezer] {
+            match Group::new(hierarchy) {
+                Ok(group) => return Ok(Actuator::Freezer(group)),
+                Err(e) => why.push(format!(
+                    "{}: {e} (needs to be mounted, and root or a group that was delegated to this user)",
+                    hierarchy.name()
+                )),
+            }
+        }
+        Err(why)
+    }
+
+    /// For people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Actuator::Freezer(group) => group.hierarchy().name(),
+            Actuator::Rates(rates) => rates.name(),
+            Actuator::Signals => "SIGSTOP and SIGCONT",
+        }
+    }
+
+    /// Whether the command needs a session of its own. When iolens dies, its process group would become an orphan, and
+    /// the kernel sends SIGHUP to orphans that are stopped (`kill_orphaned_pgrp`), before any guardian can resume them.
+    /// A group that was alone in its session from the start is spared that. The price: no controlling terminal.
+    pub fn needs_session(&self) -> bool {
+        matches!(self, Actuator::Signals)
+    }
+
+    /// The control group, if it is one.
+    pub fn group(&self) -> Option<&Group> {
+        match self {
+            Actuator::Freezer(group) => Some(group),
+            Actuator::Rates(rates) => Some(rates.group()),
+            Actuator::Signals => None,
+        }
+    }
+
+    /// Whether it holds what the kernel writes back in the command's place, too: `io.max` of version 2 alone does.
+    pub fn holds_writeback(&self) -> bool {
+        matches!(self, Actuator::Rates(rates) if rates.group().hierarchy() == Hierarchy::V2)
+    }
+
+    fn set(&self, leader: Pid, held: bool) -> io::Result<()> {
+        match self {
+            Actuator::Freezer(group) => group.freeze(held),
+            Actuator::Rates(rates) => rates.set(None),
+            Actuator::Signals => match kill_process_group(leader, if held { Signal::STOP } else { Signal::CONT }) {
+                // It has ended, or has not made its group yet: the waiting thread will see.
+                Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+                Err(e) => Err(e.into()),
+            },
+        }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    share: f64,
+    ended: bool,
+    /// The command is held at this very moment.
+    holding: bool,
+    /// It has to wait for what it has written, whatever its share.
+    waits: bool,
+    held: Duration,
+    failed: Option<String>,
+}
+
+/// A thread that holds and releases a command. When it ends, or is dropped, the command runs.
+#[derive(Debug)]
+pub struct DutyCycle {
+    shared: Arc<(Mutex<State>, Condvar)>,
+    actuator: Arc<Actuator>,
+    leader: Pid,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DutyCycle {
+    /// Begins with the command running freely. `leader` leads its process group.
+    pub fn start(actuator: Actuator, leader: Pid) -> DutyCycle {
+        let state =
+            State { share: 1.0, ended: false, holding: false, waits: false, held: Duration::ZERO, failed: None };
+        let shared = Arc::new((Mutex::new(state), Condvar::new()));
+        let actuator = Arc::new(actuator);
+        let (of_thread, acts) = (Arc::clone(&shared), Arc::clone(&actuator));
+        let thread = std::thread::spawn(move || cycle(&of_thread, &acts, leader));
+        DutyCycle { shared, actuator, leader, thread: Some(thread) }
+    }
+
+    /// From now on the command may run this share of the time.
+    pub fn set(&self, share: f64) {
+        let mut state = locked(&self.shared.0);
+        if state.share != share {
+            state.share = share;
+            drop(state);
+            self.shared.1.notify_all();
+        }
+    }
+
+    /// Whether the command has to wait in any case until it may go on; has no effect while it runs freely.
+    pub fn set_waits(&self, waits: bool) {
+        locked(&self.shared.0).waits = waits;
+    }
+
+    /// Lets the command run freely and returns when it does (or cannot be released).
+    pub fn release(&self) {
+        self.set(1.0);
+        let mut state = locked(&self.shared.0);
+        while state.holding && state.failed.is_none() && !state.ended {
+            state = wait(&self.shared, state, Duration::from_millis(50));
+        }
+    }
+
+    /// Time held so far. For a limit of rates: the share of the time that it took away.
+    pub fn held(&self) -> Duration {
+        locked(&self.shared.0).held
+    }
+
+    /// Why the command can no longer be held, if so.
+    pub fn failed(&self) -> Option<String> {
+        locked(&self.shared.0).failed.clone()
+    }
+
+    /// With what it is held.
+    pub fn actuator(&self) -> &Actuator {
+        &self.actuator
+    }
+
+    /// Lets the command run for good.
+    pub fn end(&mut self) {
+        locked(&self.shared.0).ended = true;
+        self.shared.1.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed when it happened; the release below is what counts.
+            drop(thread.join());
+        }
+        // It may have ended: then there is nobody to release.
+        drop(self.actuator.set(self.leader, false));
+    }
+}
+
+impl Drop for DutyCycle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn cycle(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid) {
+    loop {
+        let share = {
+            let state = locked(&shared.0);
+            if state.ended || state.failed.is_some() {
+                return;
+            }
+            if state.share >= FREE {
+                drop(wait(shared, state, Duration::from_secs(3600)));
+                continue;
+            }
+            state.share
+        };
+        let length = CYCLE.max(MIN_RUN.div_f64(share.max(1e-4)));
+        let run = length.mul_f64(share);
+        let done = match actuator {
+            Actuator::Rates(rates) => limit(shared, rates, share),
+            _ => hold(shared, actuator, leader, length - run).map(|()| sleep(shared, Instant::now() + run)),
+        };
+        if let Err(e) = done {
+            let needs = if e.kind() == io::ErrorKind::PermissionDenied { NEEDS } else { "" };
+            let why = format!("the command cannot be held by {}: {e}{needs}", actuator.name());
+            let mut state = locked(&shared.0);
+            state.holding = false;
+            state.failed = Some(why);
+            return;
+        }
+    }
+}
+
+/// What each way of holding a command needs, for one that lacks it.
+const NEEDS: &str = "; a freezer or io.max needs root or a delegated control group, signals need root or a command that \
+                     runs as the same user";
+
+/// Holds the command for so long, and longer while it waits for what it has written.
+fn hold(shared: &(Mutex<State>, Condvar), actuator: &Actuator, leader: Pid, time: Duration) -> io::Result<()> {
+    locked(&shared.0).holding = true;
+    actuator.set(leader, true)?;
+    let since = Instant::now();
+    sleep(shared, since + time);
+    while {
+        let state = locked(&shared.0);
+        state.waits && !state.ended && state.share < FREE
+    } {
+        sleep(shared, Instant::now() + MIN_RUN);
+    }
+    let released = actuator.set(leader, false);
+    let mut state = locked(&shared.0);
+    state.held += since.elapsed();
+    state.holding = false;
+    drop(state);
+    shared.1.notify_all();
+    released
+}
+
+/// Limits the command's rate until its share changes.
+fn limit(shared: &(Mutex<State>, Condvar), rates: &Rates, share: f64) -> io::Result<()> {
+    locked(&shared.0).holding = true;
+    rates.set(Some(share))?;
+    let since = Instant::now();
+    let mut state = locked(&shared.0);
+    while state.share == share && !state.ended {
+        state = wait(shared, state, Duration::from_secs(1));
+    }
+    let free = state.share >= FREE || state.ended;
+    drop(state);
+    let lifted = if free { rates.set(None) } else { Ok(()) };
+    let mut state = locked(&shared.0);
+    state.held += since.elapsed().mul_f64(1.0 - share);
+    state.holding = !free;
+    drop(state);
+    shared.1.notify_all();
+    lifted
+}
+
+/// Sleeps until `deadline`, or less if the command is to run freely from now on.
+fn sleep(shared: &(Mutex<State>, Condvar), deadline: Instant) {
+    let mut state = locked(&shared.0);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || state.ended || state.share >= FREE {
+            return;
+        }
+        state = wait(shared, state, left);
+    }
+}

@@ -1,0 +1,371 @@
+//! Control groups of this process, of both versions: where they are, and new ones below them.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use iolens_observe::topology::{Mount, MountTable};
+
+/// A hierarchy of control groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// The unified one.
+    V2,
+    /// Version 1 with the controller `freezer`.
+    V1Freezer,
+    /// Version 1 with the controller `blkio`: it tells whose an I/O is, and limits the rate of what its tasks submit.
+    V1Blkio,
+}
+
+/// What a new group is to be good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Freezing,
+    Telling,
+    Limiting,
+}
+
+impl Hierarchy {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hierarchy::V2 => "cgroup v2 freezer",
+            Hierarchy::V1Freezer => "cgroup v1 freezer",
+            Hierarchy::V1Blkio => "cgroup v1 blkio",
+        }
+    }
+
+    fn is_mounted_as(self, mount: &Mount) -> bool {
+        let has = |controller: &str| mount.super_options.to_string_lossy().split(',').any(|o| o == controller);
+        match self {
+            Hierarchy::V2 => mount.fs_type == "cgroup2",
+            Hierarchy::V1Freezer => mount.fs_type == "cgroup" && has("freezer"),
+            Hierarchy::V1Blkio => mount.fs_type == "cgroup" && has("blkio"),
+        }
+    }
+
+    /// The line `ID:CONTROLLERS:PATH` of `/proc/self/cgroup` that is about this hierarchy.
+    fn own_path(self, proc_cgroup: &str) -> Option<&str> {
+        proc_cgroup.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (id, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let has = |c: &str| controllers.split(',').any(|x| x == c);
+            let is = match self {
+                Hierarchy::V2 => id == "0" && controllers.is_empty(),
+                Hierarchy::V1Freezer => has("freezer"),
+                Hierarchy::V1Blkio => has("blkio"),
+            };
+            is.then_some(path)
+        })
+    }
+
+    /// Where it is mounted, and the directory of this process' own group.
+    fn own_dir(self) -> io::Result<(PathBuf, PathBuf)> {
+        let not_here = || io::Error::new(io::ErrorKind::NotFound, format!("{} is not mounted here", self.name()));
+        let table = MountTable::read(Path::new("/"))?;
+        let mount = table.mounts().iter().find(|m| self.is_mounted_as(m)).ok_or_else(not_here)?;
+        let text = fs::read_to_string("/proc/self/cgroup")?;
+        let own = self.own_path(&text).ok_or_else(not_here)?;
+        // In a container the mount shows a part of the hierarchy, and the path counts from the whole.
+        let own = Path::new(own)
+            .strip_prefix(&mount.root)
+            .or_else(|_| Path::new(own).strip_prefix("/"))
+            .unwrap_or(Path::new(""));
+        Ok((mount.point.clone(), mount.point.join(own)))
+    }
+}
+
+/// A control group that was made for one command. Removed when dropped, if it is empty.
+#[derive(Debug)]
+pub struct Group {
+    hierarchy: Hierarchy,
+    dir: PathBuf,
+}
+
+impl Group {
+    /// Makes one below this process' own, with a freezer if the hierarchy is one of freezers.
+    ///
+    /// # Errors
+    /// The hierarchy is not mounted, or new groups may not be made there.
+    pub fn new(hierarchy: Hierarchy) -> io::Result<Group> {
+        Group::make(hierarchy, if hierarchy == Hierarchy::V1Blkio { Purpose::Telling } else { Purpose::Freezing })
+    }
+
+    /// Makes one whose rates can be limited. In version 2 the controller `io` must reach it, and a group with processes
+    /// of its own cannot pass that on: it is then made below the nearest ancestor that does.
+    ///
+    /// # Errors
+    /// The hierarchy is not mounted, has no such controller, or new groups may not be made there.
+    pub fn limiting(hierarchy: Hierarchy) -> io::Result<Group> {
+        Group::make(hierarchy, Purpose::Limiting)
+    }
+
+    fn make(hierarchy: Hierarchy, purpose: Purpose) -> io::Result<Group> {
+        let (top, mut base) = hierarchy.own_dir()?;
+        if hierarchy == Hierarchy::V2 && purpose == Purpose::Limiting {
+            base = passes_io_on(&top, &base)?;
+        }
+        Group::under(&base, hierarchy, purpose)
+    }
+
+    fn under(base: &Path, hierarchy: Hierarchy, purpose: Purpose) -> io::Result<Group> {
+        remove_left_over(base);
+        let dir = base.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir(&dir).map_err(|e| named(&dir, &e))?;
+        let group = Group { hierarchy, dir };
+        let needed = match purpose {
+            // An old kernel (before 5.2) has no freezer in version 2.
+            Purpose::Freezing => Some(group.freezer_file()),
+            Purpose::Limiting => Some(group.dir.join(LIMITS[usize::from(hierarchy != Hierarchy::V2)])),
+            Purpose::Telling => None,
+        };
+        if let Some(file) = needed {
+            fs::OpenOptions::new().write(true).open(&file).map_err(|e| named(&file, &e))?;
+        }
+        Ok(group)
+    }
+
+    /// One that exists already, in a tree that a test has made.
+    #[cfg(test)]
+    pub(super) fn at(hierarchy: Hierarchy, dir: &Path) -> Group {
+        Group { hierarchy, dir: dir.to_owned() }
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Which hierarchy it is of.
+    pub fn hierarchy(&self) -> Hierarchy {
+        self.hierarchy
+    }
+
+    /// The number under which events name it.
+    pub fn id(&self) -> Option<i64> {
+        fs::metadata(&self.dir).ok().and_then(|m| i64::try_from(m.ino()).ok())
+    }
+
+    /// Processes in it.
+    pub fn processes(&self) -> Vec<i32> {
+        processes(&self.dir)
+    }
+
+    fn freezer_file(&self) -> PathBuf {
+        freezer_file(&self.dir, self.hierarchy == Hierarchy::V2)
+    }
+
+    /// Stops or resumes all processes in it.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn freeze(&self, frozen: bool) -> io::Result<()> {
+        fs::write(self.freezer_file(), freezer_word(self.hierarchy == Hierarchy::V2, frozen))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // What cannot be moved out of it keeps it, running and without limits.
+        dissolve(&self.dir);
+    }
+}
+
+/// What the name of every group begins with; the number of its iolens follows.
+const PREFIX: &str = "iolens-throttle-";
+
+/// Dissolves groups in `base` whose iolens was killed together with its guardians.
+fn remove_left_over(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|p| p.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            dissolve(&entry.path());
+        }
+    }
+}
+
+/// Processes in the group `dir`.
+pub fn processes(dir: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|l| l.parse().ok()).collect()
+}
+
+/// Thaws the group `dir`, lifts its limits, moves what lives on in it to where the command was started from, and removes
+/// it. Whether it is gone.
+pub fn dissolve(dir: &Path) -> bool {
+    thaw(dir);
+    let all = [Hierarchy::V2, Hierarchy::V1Freezer, Hierarchy::V1Blkio];
+    let own = all.iter().filter_map(|h| h.own_dir().ok()).find(|(top, _)| dir.starts_with(top)).map(|(_, own)| own);
+    // New processes may come while the old ones are moved.
+    for _ in 0..MOVES {
+        let left = processes(dir);
+        if left.is_empty() {
+            break;
+        }
+        for home in own.as_deref().into_iter().chain(dir.parent()) {
+            // One that has ended meanwhile cannot be moved, and need not be.
+            left.iter().for_each(|pid| drop(fs::write(home.join("cgroup.procs"), pid.to_string())));
+        }
+    }
+    fs::remove_dir(dir).is_ok() || !dir.exists()
+}
+
+/// How often what has been forked meanwhile is moved after the rest.
+const MOVES: usize = 8;
+
+/// Files of limits in bytes per second: of version 2, and of version 1.
+const LIMITS: [&str; 3] = ["io.max", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
+
+fn named(path: &Path, e: &io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("{}: {e}", path.display()))
+}
+
+/// The nearest of `own` and its ancestors, up to `top`, whose children have the controller `io`.
+fn passes_io_on(top: &Path, own: &Path) -> io::Result<PathBuf> {
+    let has_io = |file: &Path| fs::read_to_string(file).is_ok_and(|t| t.split_whitespace().any(|c| c == "io"));
+    if !has_io(&top.join("cgroup.controllers")) {
+        let why = "the hierarchy has no controller `io` (not built in, or bound to version 1)";
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("{}: {why}", top.display())));
+    }
+    // Only our own group may be changed for this; it refuses while it has processes, unless it is the top.
+    drop(fs::write(own.join("cgroup.subtree_control"), "+io"));
+    own.ancestors()
+        .take_while(|dir| dir.starts_with(top))
+        .find(|dir| has_io(&dir.join("cgroup.subtree_control")))
+        .map(Path::to_owned)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no group above this one passes the controller `io` on"))
+}
+
+fn freezer_file(dir: &Path, v2: bool) -> PathBuf {
+    dir.join(if v2 { "cgroup.freeze" } else { "freezer.state" })
+}
+
+fn freezer_word(v2: bool, frozen: bool) -> &'static str {
+    match (v2, frozen) {
+        (true, true) => "1",
+        (true, false) => "0",
+        (false, true) => "FROZEN",
+        (false, false) => "THAWED",
+    }
+}
+
+/// Limits what the group `dir` reads and writes on the disk `maj:min` to so many bytes per second each; `None`: no limit.
+/// One disk per write is how the kernel wants it.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn limit(dir: &Path, hierarchy: Hierarchy, device: &str, bytes_per_s: Option<u64>) -> io::Result<()> {
+    let put = |name: &str, text: String| fs::write(dir.join(name), text).map_err(|e| named(&dir.join(name), &e));
+    if hierarchy == Hierarchy::V2 {
+        let word = bytes_per_s.map_or("max".to_owned(), |b| b.to_string());
+        return put(LIMITS[0], format!("{device} rbps={word} wbps={word}"));
+    }
+    // Version 1 forgets a limit that is set to 0.
+    LIMITS[1..].iter().try_for_each(|name| put(name, format!("{device} {}", bytes_per_s.unwrap_or(0))))
+}
+
+/// Resumes everything in the group `dir`, of whichever version, and lifts its limits; does nothing to a group that has
+/// neither.
+pub fn thaw(dir: &Path) {
+    for (i, name) in LIMITS.iter().enumerate() {
+        let hierarchy = if i == 0 { Hierarchy::V2 } else { Hierarchy::V1Blkio };
+        for line in fs::read_to_string(dir.join(name)).unwrap_or_default().lines() {
+            if let Some(device) = line.split_whitespace().next() {
+                drop(limit(dir, hierarchy, device, None));
+            }
+        }
+    }
+    for v2 in [true, false] {
+        let file = freezer_file(dir, v2);
+        if file.exists() {
+            drop(fs::write(file, freezer_word(v2, false)));
+        }
+    }
+}
+
+/// Moves this process into the group `dir`.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn enter(dir: &Path) -> io::Result<()> {
+    fs::write(dir.join("cgroup.procs"), "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_groups_are_found_in_both_versions() {
+        let text = "9:name=systemd:/\n7:blkio,misc:/b\n6:freezer:/a:b\n0::/user.slice\n";
+        assert_eq!(Hierarchy::V2.own_path(text), Some("/user.slice"));
+        assert_eq!(Hierarchy::V1Freezer.own_path(text), Some("/a:b"));
+        assert_eq!(Hierarchy::V1Blkio.own_path(text), Some("/b"));
+        assert_eq!(Hierarchy::V1Freezer.own_path("0::/\n"), None);
+    }
+
+    /// A group of version 2 as the kernel lays it out, three levels deep; `subtree` is what each passes on.
+    fn tree(controllers: &str, subtree: [&str; 3]) -> tempfile::TempDir {
+        let top = tempfile::tempdir().expect("a directory");
+        let mut dir = top.path().to_owned();
+        for (i, passed) in subtree.iter().enumerate() {
+            if i > 0 {
+                dir.push(["", "user.slice", "session.scope"][i]);
+                fs::create_dir(&dir).expect("made");
+            }
+            fs::write(dir.join("cgroup.controllers"), if i == 0 { controllers } else { subtree[i - 1] }).expect("put");
+            fs::write(dir.join("cgroup.subtree_control"), passed).expect("put");
+        }
+        // A group with processes refuses to pass anything on.
+        let own = dir.join("cgroup.subtree_control");
+        fs::remove_file(&own).expect("there");
+        fs::create_dir(&own).expect("a folder in its place");
+        top
+    }
+
+    #[test]
+    fn a_limited_group_is_made_where_the_io_controller_reaches_it() {
+        let at = |top: &tempfile::TempDir| passes_io_on(top.path(), &top.path().join("user.slice/session.scope"));
+        let top = tree("cpu io memory", ["io memory", "io", ""]);
+        assert_eq!(at(&top).expect("there"), top.path().join("user.slice"));
+        let top = tree("cpu io memory", ["io memory", "memory", ""]);
+        assert_eq!(at(&top).expect("there"), top.path());
+        let top = tree("cpu io", ["cpu", "", ""]);
+        assert!(at(&top).expect_err("nobody passes it on").to_string().contains("passes the controller"));
+        let top = tree("cpu memory", ["cpu", "", ""]);
+        assert!(at(&top).expect_err("version 1 has it").to_string().contains("bound to version 1"));
+    }
+
+    #[test]
+    fn limits_are_written_in_each_versions_words_and_lifted() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let said = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        limit(dir.path(), Hierarchy::V2, "8:16", Some(1_000_000)).expect("written");
+        assert_eq!(said("io.max"), "8:16 rbps=1000000 wbps=1000000");
+        limit(dir.path(), Hierarchy::V1Blkio, "8:16", Some(5)).expect("written");
+        assert_eq!(said(LIMITS[1]), "8:16 5");
+        thaw(dir.path());
+        assert_eq!(said("io.max"), "8:16 rbps=max wbps=max");
+        assert_eq!((said(LIMITS[1]), said(LIMITS[2])), ("8:16 0".to_owned(), "8:16 0".to_owned()));
+    }
+
+    #[test]
+    fn a_group_can_be_made_frozen_and_removed() {
+        for hierarchy in [Hierarchy::V2, Hierarchy::V1Freezer] {
+            let group = match Group::new(hierarchy) {
+                Ok(g) => g,
+                Err(e) => {
+                    eprintln!("SKIP: {e}");
+                    continue;
+                }
+            };
+            assert!(group.processes().is_empty() && group.id().is_some());
+            group.freeze(true).expect("may be frozen");
+            let dir = group.dir().to_owned();
+            drop(group);
+            assert!(!dir.exists());
+        }
+    }
+}

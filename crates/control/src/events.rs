@@ -1,0 +1,344 @@
+//! Exact busy time from every I/O, and whose it was: the background's own separated from everybody else's.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use iolens_core::analysis::utilisation::BusyUnion;
+use iolens_core::model::{DevId, Histogram, Io, LossReason};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::{Disk, MountPath};
+use iolens_observe::trace::{TraceError, Tracer, TracerOptions};
+
+use super::lock::locked;
+
+/// How often the kernel's ring is emptied.
+const POLL: Duration = Duration::from_millis(20);
+
+/// 4 MiB hold 40 thousand I/Os: two million per second at this pace.
+const RING_BYTES: u32 = 4 << 20;
+
+/// How long a window waits for I/Os that began in it and are still in flight.
+const GRACE: Duration = Duration::from_millis(60);
+
+/// Kinds of layers through which an I/O keeps its task, its control group or at least its pages.
+const TRANSPARENT: [&str; 9] = ["disk", "part", "lvm", "mpath", "path", "linear", "raid0", "raid1", "raid10"];
+
+/// By what the background's own I/Os are known.
+#[derive(Debug, Clone, Default)]
+pub struct Own {
+    /// Its processes.
+    pub tgids: HashSet<i32>,
+    /// Its control groups (inode numbers of their directories).
+    pub cgroups: HashSet<i64>,
+    /// Files that it has open for writing, as (device, inode): for what the kernel writes back of pages that were dirty
+    /// before anybody watched, or were dirtied by a child too short-lived to be known.
+    pub files: HashSet<(i32, i64)>,
+}
+
+impl Own {
+    /// Whether the background caused this I/O.
+    fn caused(&self, io: &Io) -> bool {
+        let by_group = io.cgroup.is_some_and(|c| self.cgroups.contains(&c));
+        let by_file = io.ino.is_some_and(|ino| io.fs_dev.is_some_and(|dev| self.files.contains(&(dev, ino))));
+        // Of what is written back this is the process that dirtied the pages, if that was seen.
+        let by_task = io.tgid.is_some_and(|t| self.tgids.contains(&t));
+        by_group || by_file || by_task
+    }
+}
+
+/// One disk in one window.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DiskEvents {
+    /// Nanoseconds with at least one I/O.
+    pub busy_ns: i64,
+    /// Nanoseconds with at least one I/O of somebody else.
+    pub foreground_ns: i64,
+    /// I/Os completed.
+    pub ios: u64,
+}
+
+/// What happened on the disks from one instant to another.
+#[derive(Debug, Clone)]
+pub struct EventWindow {
+    /// Start, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub from_ns: i64,
+    /// End.
+    pub to_ns: i64,
+    /// Each disk.
+    pub disks: HashMap<DevId, DiskEvents>,
+    /// Nanoseconds with an I/O on any disk of each path, in the order in which the paths were given.
+    pub any_ns: Vec<i64>,
+    /// Latencies (start to done) of everybody else's I/Os, in nanoseconds.
+    pub foreground: Histogram,
+    /// Bytes that the background's I/Os moved.
+    pub own_bytes: u64,
+    /// Whether more than one I/O in a hundred was lost, or an unknown number, so that all of this is too low.
+    pub lossy: bool,
+}
+
+impl EventWindow {
+    /// The disk that others keep busiest: how busy, in percent.
+    pub fn foreground_percent(&self) -> Option<f64> {
+        self.percent(self.disks.values().map(|d| d.foreground_ns).max()?)
+    }
+
+    /// A time in it, as percent of its length; `None` if it is empty.
+    pub fn percent(&self, ns: i64) -> Option<f64> {
+        let span = self.to_ns - self.from_ns;
+        (span > 0).then(|| (100.0 * ns as f64 / span as f64).min(100.0))
+    }
+}
+
+struct DiskUnions {
+    dev: DevId,
+    all: BusyUnion,
+    foreign: BusyUnion,
+    ios: u64,
+    /// The sets that it is in.
+    sets: Vec<usize>,
+}
+
+/// By what an I/O is known to be somebody's: process, control group, file.
+type Marks = (Option<i32>, Option<i64>, Option<i32>, Option<i64>);
+
+struct Collected {
+    /// A few: looking through them is faster than hashing, and there may be very many I/Os.
+    disks: Vec<DiskUnions>,
+    sets: Vec<BusyUnion>,
+    from_ns: i64,
+    latencies: Histogram,
+    own_bytes: u64,
+    /// I/Os lost in this window; `None`: not even their number is known.
+    lost: Option<u64>,
+    complete_to_ns: i64,
+    own: Own,
+    /// What was found of the I/O before: most come in runs of the same process and file.
+    last: Option<(Marks, bool)>,
+    failed: Option<String>,
+}
+
+impl Collected {
+    fn new(devices: &[HashSet<DevId>], now: i64) -> Collected {
+        let union = || BusyUnion::new(now);
+        let disk = |dev: DevId| DiskUnions {
+            dev,
+            all: union(),
+            foreign: union(),
+            ios: 0,
+            sets: (0..devices.len()).filter(|i| devices[*i].contains(&dev)).collect(),
+        };
+        let all: HashSet<DevId> = devices.iter().flatten().copied().collect();
+        Collected {
+            disks: all.into_iter().map(disk).collect(),
+            sets: devices.iter().map(|_| union()).collect(),
+            from_ns: now,
+            latencies: Histogram::new(),
+            own_bytes: 0,
+            lost: Some(0),
+            complete_to_ns: now,
+            own: Own::default(),
+            last: None,
+            failed: None,
+        }
+    }
+
+    fn set_own(&mut self, own: Own) {
+        (self.own, self.last) = (own, None);
+    }
+
+    fn is_own(&mut self, io: &Io) -> bool {
+        let marks = (io.tgid, io.cgroup, io.fs_dev, io.ino);
+        match self.last {
+            Some((before, own)) if before == marks => own,
+            _ => self.last.insert((marks, self.own.caused(io))).1,
+        }
+    }
+
+    fn take(&mut self, io: &Io) {
+        let own = self.is_own(io);
+        let Some(disk) = self.disks.iter_mut().find(|d| d.dev == io.dev) else { return };
+        disk.all.push(io.start_ns(), io.done_ns);
+        disk.ios += 1;
+        for i in &disk.sets {
+            self.sets[*i].push(io.start_ns(), io.done_ns);
+        }
+        if own {
+            self.own_bytes += u64::try_from(io.bytes).unwrap_or(0);
+        } else {
+            disk.foreign.push(io.start_ns(), io.done_ns);
+            self.latencies.add(io.total_ns());
+        }
+    }
+
+    fn window(&mut self, to_ns: i64) -> EventWindow {
+        let ios: u64 = self.disks.iter().map(|d| d.ios).sum();
+        let lossy = self.lost.is_none_or(|lost| lost * 100 > ios);
+        self.lost = Some(0);
+        let disk = |d: &mut DiskUnions| {
+            let (busy_ns, foreground_ns) = (d.all.take(to_ns), d.foreign.take(to_ns));
+            (d.dev, DiskEvents { busy_ns, foreground_ns, ios: std::mem::take(&mut d.ios) })
+        };
+        EventWindow {
+            from_ns: std::mem::replace(&mut self.from_ns, to_ns),
+            to_ns,
+            disks: self.disks.iter_mut().map(disk).collect(),
+            any_ns: self.sets.iter_mut().map(|s| s.take(to_ns)).collect(),
+            foreground: std::mem::take(&mut self.latencies),
+            own_bytes: std::mem::take(&mut self.own_bytes),
+            lossy,
+        }
+    }
+}
+
+/// A tracer of the disks under a path, drained by a thread of its own. Dropping it detaches.
+pub struct Events {
+    shared: Arc<Mutex<Collected>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    attributed: bool,
+}
+
+impl Events {
+    /// Traces the disks of these paths; `attribution`: find out whose each I/O is.
+    ///
+    /// # Errors
+    /// Tracing is not allowed or not possible here.
+    pub fn start(stacks: &[&MountPath], attribution: bool) -> Result<Events, TraceError> {
+        let sets: Vec<HashSet<DevId>> = stacks.iter().map(|s| s.disks.iter().map(|d| d.id).collect()).collect();
+        let devices: Vec<DevId> = sets.iter().flatten().copied().collect::<HashSet<_>>().into_iter().collect();
+        let attributed = attribution && stacks.iter().all(|s| is_transparent(&s.layers));
+        let tracer = Tracer::start(TracerOptions {
+            devices: Some(devices),
+            ring_bytes: RING_BYTES,
+            attribution: attributed,
+            bio_based: stacks.iter().flat_map(|s| &s.disks).any(is_bio_based),
+            ..TracerOptions::default()
+        })?;
+        let collected = Collected::new(&sets, monotonic_ns());
+        let shared = Arc::new(Mutex::new(collected));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (into, until) = (Arc::clone(&shared), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || drain(tracer, &into, &until));
+        Ok(Events { shared, stop, thread: Some(thread), attributed })
+    }
+
+    /// Whether the background's own I/Os can be distinguished from others' on this stack.
+    pub fn attributed(&self) -> bool {
+        self.attributed
+    }
+
+    /// By what the background is known from now on.
+    pub fn set_own(&self, own: Own) {
+        locked(&self.shared).set_own(own);
+    }
+
+    /// Begins the first window at `at_ns`; what was before is forgotten.
+    pub(super) fn begin(&self, at_ns: i64) {
+        locked(&self.shared).window(at_ns);
+    }
+
+    /// What happened since the last window until `to_ns`. Waits a moment for what is still in flight. `None`: the tracer
+    /// has failed.
+    pub fn window(&self, to_ns: i64) -> Option<EventWindow> {
+        let begin = Instant::now();
+        loop {
+            let mut c = locked(&self.shared);
+            if c.failed.is_some() {
+                return None;
+            }
+            if c.complete_to_ns >= to_ns + GRACE.as_nanos() as i64 || begin.elapsed() > 4 * GRACE {
+                return Some(c.window(to_ns));
+            }
+            drop(c);
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was printed when it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+fn drain(mut tracer: Tracer, into: &Mutex<Collected>, until: &AtomicBool) {
+    let (mut ios, mut lost) = (Vec::new(), Vec::new());
+    while !until.load(Ordering::Relaxed) {
+        let polled = tracer.poll(&mut ios, &mut lost);
+        let mut c = locked(into);
+        ios.drain(..).for_each(|io| c.take(&io));
+        for l in lost.drain(..).filter(|l| l.reason != LossReason::Censored) {
+            c.lost = c.lost.zip(l.ios).map(|(sum, n)| sum.saturating_add(n.unsigned_abs()));
+        }
+        match polled {
+            Ok(stats) => c.complete_to_ns = stats.complete_to_ns,
+            Err(e) => {
+                c.failed = Some(e.to_string());
+                return;
+            }
+        }
+        drop(c);
+        std::thread::sleep(POLL);
+    }
+}
+
+/// A blk-mq disk has the directory `mq`; zram and the like take bios only, and need probes that cost the others too.
+fn is_bio_based(disk: &Disk) -> bool {
+    disk.stats.first().and_then(|s| s.parent()).is_some_and(|dir| !dir.join("mq").is_dir())
+}
+
+/// Whether an I/O at the bottom still shows who wanted it at the top.
+fn is_transparent(layers: &[iolens_observe::topology::Layer]) -> bool {
+    layers.iter().all(|l| {
+        let lowest_loop = l.kind == "loop" && l.below.is_empty();
+        (lowest_loop || TRANSPARENT.contains(&l.kind.as_str())) && is_transparent(&l.below)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{Op, Origin};
+
+    #[test]
+    fn what_the_kernel_writes_back_belongs_to_the_files_writer() {
+        let own = Own { tgids: [10].into(), cgroups: [77].into(), files: [(5, 1000)].into() };
+        let io = |edit: fn(&mut Io)| {
+            let mut io = Io::new(0, DevId::new(8, 0), Op::WRITE, 4096, None, 1);
+            edit(&mut io);
+            own.caused(&io)
+        };
+        assert!(io(|io| io.tgid = Some(10)), "its process");
+        assert!(!io(|io| io.tgid = Some(11)));
+        assert!(io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)), "it dirtied the pages");
+        assert!(!io(|io| (io.tgid, io.origin) = (Some(11), Origin::Writeback)), "somebody else did");
+        assert!(!io(|io| io.origin = Origin::Writeback), "dirty before anybody watched");
+        assert!(io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)), "its file");
+        assert!(!io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))), "the same number on another file system");
+        assert!(io(|io| io.cgroup = Some(77)));
+    }
+
+    #[test]
+    fn each_io_is_booked_where_it_belongs_whoever_came_before() {
+        let (a, b, elsewhere) = (DevId::new(8, 0), DevId::new(8, 16), DevId::new(8, 32));
+        let mut c = Collected::new(&[[a].into(), [a, b].into()], 0);
+        c.set_own(Own { tgids: [10].into(), ..Own::default() });
+        let io = |dev, done_ns, tgid| Io { tgid: Some(tgid), ..Io::new(done_ns, dev, Op::READ, 4096, Some(0), 10) };
+        for (dev, done_ns, tgid) in [(a, 10, 10), (a, 30, 11), (b, 50, 11), (b, 70, 10), (elsewhere, 80, 10)] {
+            c.take(&io(dev, done_ns, tgid));
+        }
+        c.set_own(Own { tgids: [11].into(), ..Own::default() });
+        c.take(&io(a, 90, 10));
+        let w = c.window(100);
+        assert_eq!((w.any_ns, w.own_bytes, w.foreground.n()), (vec![30, 50], 2 * 4096, 3));
+        assert_eq!(w.disks[&a], DiskEvents { busy_ns: 30, foreground_ns: 20, ios: 3 });
+        assert_eq!(w.disks[&b], DiskEvents { busy_ns: 20, foreground_ns: 10, ios: 2 });
+    }
+}

@@ -1,0 +1,247 @@
+//! What a held command has written goes to the disk at the command's share, piece by piece.
+//!
+//! A program that copies files fills the page cache, and the kernel writes that back when it sees fit: half a minute later
+//! all at once, in a queue so deep that everybody else waits behind it, whether the command is held or not. While the
+//! command is held a thread therefore writes its files back, one piece at a time, with the same share of the time as the
+//! command; and a command that writes faster than this is held until it has caught up.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use iolens_observe::writeback::{unwritten_bytes, write_back};
+
+use super::background::{FileId, file_id};
+use super::lock::{locked, wait};
+
+/// Written in one go: large enough for a disk to be efficient, small enough to be in nobody's way for long.
+const PIECE: u64 = 512 << 10;
+
+/// Less than a piece waits this long for more, so that an appended line is not a write of its own; and a file is searched
+/// from its beginning again this often.
+const MAX_WAIT: Duration = Duration::from_secs(5);
+
+/// From so many unwritten bytes on the command waits. A file that always has some is written by the kernel every 30 s
+/// (`dirty_expire_centisecs`), all at once: this is how much that can be.
+const MAX_UNWRITTEN: u64 = 8 << 20;
+
+/// How often to look at files that had nothing to write.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Counting the pages of a large file takes a while: rest so many times as long.
+const LOOKS_REST: u32 = 100;
+
+/// A backlog that is older than this is not known any more: the disk is stuck, and holding the command helps nobody.
+const STALE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+struct Shared {
+    /// Files that the command has open for writing, and where they can be opened again.
+    open: HashMap<FileId, PathBuf>,
+    /// The command's share of the time; `None`: it runs freely.
+    share: Option<f64>,
+    unwritten: u64,
+    looked: Instant,
+    ended: bool,
+}
+
+/// The thread. When this is dropped it ends after the piece at hand; nobody waits for it.
+#[derive(Debug)]
+pub struct Pacer(Arc<(Mutex<Shared>, Condvar)>);
+
+impl Pacer {
+    /// Begins with no files, and the command running freely.
+    pub fn start() -> Pacer {
+        let shared = Shared { open: HashMap::new(), share: None, unwritten: 0, looked: Instant::now(), ended: false };
+        let shared = Arc::new((Mutex::new(shared), Condvar::new()));
+        let of_thread = Arc::clone(&shared);
+        std::thread::spawn(move || work(&of_thread));
+        Pacer(shared)
+    }
+
+    /// The files that the command has open for writing now.
+    pub fn set_files(&self, open: HashMap<FileId, PathBuf>) {
+        locked(&self.0.0).open = open;
+    }
+
+    /// The command's share of the time from now on; `None`: it runs freely, and its files are the kernel's business.
+    pub fn set_share(&self, share: Option<f64>) {
+        locked(&self.0.0).share = share;
+        self.0.1.notify_all();
+    }
+
+    /// Whether the command has written so much more than has reached the disk that it should wait.
+    pub fn is_behind(&self) -> bool {
+        let shared = locked(&self.0.0);
+        shared.share.is_some() && shared.unwritten > MAX_UNWRITTEN && shared.looked.elapsed() < STALE
+    }
+}
+
+impl Drop for Pacer {
+    fn drop(&mut self) {
+        locked(&self.0.0).ended = true;
+        self.0.1.notify_all();
+    }
+}
+
+/// A file and how far it has been written back.
+#[derive(Debug)]
+struct Tracked {
+    file: File,
+    /// All before it was written back, once.
+    cursor: u64,
+    /// When less than a piece was last written, or the search began anew.
+    rested: Instant,
+    unwritten: u64,
+}
+
+impl Tracked {
+    /// The same file as the command's descriptor, unless that has been closed and its number used again.
+    fn open(id: FileId, path: &PathBuf) -> Option<Tracked> {
+        // A pipe or a terminal would block; such are never asked for, but the number may be used again any time.
+        let is_it = |m: &fs::Metadata| m.is_file() && file_id(m) == Some(id);
+        fs::metadata(path).ok().filter(is_it)?;
+        let file = File::open(path).ok()?;
+        file.metadata().ok().filter(is_it)?;
+        Some(Tracked { file, cursor: 0, rested: Instant::now(), unwritten: 0 })
+    }
+
+    /// Writes one piece if there is one worth it; how long it took.
+    fn step(&mut self, closed: bool) -> Option<Duration> {
+        let size = self.file.metadata().ok()?.size();
+        let unwritten = unwritten_bytes(&self.file, self.cursor, 0).ok();
+        self.unwritten = unwritten.unwrap_or(0);
+        // A kernel that cannot tell (before 6.5): all that lies behind the cursor may be.
+        let ahead = unwritten.unwrap_or_else(|| size.saturating_sub(self.cursor));
+        let rested = closed || self.rested.elapsed() >= MAX_WAIT;
+        if ahead < PIECE && rested {
+            self.rested = Instant::now();
+            if ahead == 0 {
+                self.cursor = 0;
+                return None;
+            }
+        } else if ahead < PIECE {
+            return None;
+        }
+        let at = if unwritten.is_some() { first_unwritten(&self.file, self.cursor, size) } else { self.cursor };
+        let begin = Instant::now();
+        // What failed is reported to the command by its own fsync or close; here it is only no longer tried.
+        let _ = write_back(&self.file, at, PIECE);
+        // The last page may still grow.
+        self.cursor = (at + PIECE).min(size & !4095).max(self.cursor);
+        Some(begin.elapsed())
+    }
+}
+
+/// A place close before the first unwritten byte from `from` on, found by halving: pages that are written cost nothing.
+fn first_unwritten(file: &File, from: u64, size: u64) -> u64 {
+    let (mut at, mut length) = (from, size.saturating_sub(from));
+    while length > PIECE {
+        let half = length.div_ceil(2);
+        if unwritten_bytes(file, at, half).is_ok_and(|n| n == 0) {
+            at += half;
+            length -= half;
+        } else {
+            length = half;
+        }
+    }
+    at
+}
+
+fn work(shared: &(Mutex<Shared>, Condvar)) {
+    let mut files: HashMap<FileId, Tracked> = HashMap::new();
+    loop {
+        let (open, share) = {
+            let mut s = locked(&shared.0);
+            s.unwritten = files.values().map(|f| f.unwritten).sum();
+            s.looked = Instant::now();
+            if s.ended {
+                return;
+            }
+            let Some(share) = s.share else {
+                files.clear();
+                drop(wait(shared, s, Duration::from_secs(3600)));
+                continue;
+            };
+            (s.open.clone(), share)
+        };
+        for (id, path) in &open {
+            if !files.contains_key(id)
+                && let Some(file) = Tracked::open(*id, path)
+            {
+                files.insert(*id, file);
+            }
+        }
+        let begin = Instant::now();
+        let worked: Duration = files.iter_mut().filter_map(|(id, f)| f.step(!open.contains_key(id))).sum();
+        let looked = begin.elapsed().saturating_sub(worked);
+        // One that the command has closed is let go once it is written.
+        files.retain(|id, f| open.contains_key(id) || f.unwritten > 0);
+        let pause = if worked.is_zero() { LOOK } else { worked.mul_f64((1.0 / share.max(1e-3) - 1.0).max(0.0)) };
+        drop(wait(shared, locked(&shared.0), pause.max(looked * LOOKS_REST).min(STALE / 2)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    use std::os::fd::AsRawFd as _;
+
+    /// A file on a disk, or `None` where pages cannot be counted.
+    fn file() -> Option<File> {
+        let file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        match unwritten_bytes(&file, 0, 0) {
+            Ok(_) => Some(file),
+            Err(e) => {
+                eprintln!("SKIP: cachestat: {e}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_unwritten_piece_of_a_large_sparse_file_is_found() {
+        let Some(mut file) = file() else { return };
+        let (far, size) = (700 << 20, 1 << 30);
+        file.set_len(size).unwrap();
+        file.seek(SeekFrom::Start(far)).unwrap();
+        file.write_all(&[1; 4096]).unwrap();
+        if unwritten_bytes(&file, 0, 0).unwrap() == 0 {
+            // The kernel was faster.
+            return;
+        }
+        let at = first_unwritten(&file, 0, size);
+        assert!(at <= far && far < at + PIECE, "{at}");
+    }
+
+    #[test]
+    fn a_held_commands_files_are_written_and_a_free_ones_are_not_touched() {
+        let Some(mut file) = file() else { return };
+        file.write_all(&vec![3; 8 << 20]).unwrap();
+        let id = file_id(&file.metadata().unwrap()).unwrap();
+        let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let pacer = Pacer::start();
+        pacer.set_files([(id, path)].into());
+        pacer.set_share(Some(0.9));
+        let begin = Instant::now();
+        while unwritten_bytes(&file, 0, 0).unwrap() > 0 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "not written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        pacer.set_share(None);
+        assert!(!pacer.is_behind());
+    }
+
+    #[test]
+    fn a_descriptor_that_now_is_another_file_is_left_alone() {
+        let Some(file) = file() else { return };
+        let other = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let id = file_id(&other.metadata().unwrap()).unwrap();
+        assert!(Tracked::open(id, &PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))).is_none());
+    }
+}

@@ -1,0 +1,85 @@
+//! Slots of equal width over a stretch of time, as long as what happened in them, not as the stretch.
+
+/// One slot of a [`Series`] in which something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// Its number.
+    pub at: usize,
+    /// Bytes moved in it.
+    pub bytes: u64,
+    /// I/Os submitted in it.
+    pub ios: u64,
+    /// Bytes moved in all slots before it.
+    before: u64,
+}
+
+/// A series of slots of one class of one device, of which only those are kept in which something happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Beginning of the first slot, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Width of a slot.
+    pub dt_ns: i64,
+    slots: usize,
+    filled: Vec<Slot>,
+}
+
+impl Series {
+    /// Of `slots` slots; `filled` are (number, bytes, I/Os) in order.
+    pub fn new(from_ns: i64, dt_ns: i64, slots: usize, filled: impl Iterator<Item = (usize, u64, u64)>) -> Series {
+        let mut before = 0;
+        let used = filled.filter(|(_, bytes, ios)| *bytes > 0 || *ios > 0).map(|(at, bytes, ios)| {
+            before += bytes;
+            Slot { at, bytes, ios, before: before - bytes }
+        });
+        Series { from_ns, dt_ns, slots, filled: used.collect() }
+    }
+
+    /// Of bytes and I/Os slot by slot.
+    pub fn dense(from_ns: i64, dt_ns: i64, bytes: &[u64], ios: &[u64]) -> Series {
+        let all = bytes.iter().zip(ios).enumerate().map(|(at, (bytes, ios))| (at, *bytes, *ios));
+        Series::new(from_ns, dt_ns, bytes.len(), all)
+    }
+
+    /// How many slots there are, with I/O or without.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Those in which something happened.
+    pub fn filled(&self) -> &[Slot] {
+        &self.filled
+    }
+
+    /// Of them those from `first` up to `end`.
+    pub fn range(&self, first: usize, end: usize) -> &[Slot] {
+        let [from, to] = [first, end].map(|at| self.filled.partition_point(|s| s.at < at));
+        &self.filled[from..to.max(from)]
+    }
+
+    /// Bytes of the slots from `first` up to `end`, each of them.
+    pub fn bytes_of(&self, first: usize, end: usize) -> Vec<u64> {
+        let mut bytes = vec![0; end.saturating_sub(first)];
+        self.range(first, end).iter().for_each(|s| bytes[s.at - first] = s.bytes);
+        bytes
+    }
+
+    /// Bytes in the slots from `first` up to `end` together.
+    pub fn sum(&self, first: usize, end: usize) -> u64 {
+        match self.range(first, end) {
+            [] => 0,
+            [one] => one.bytes,
+            [first, .., last] => last.before + last.bytes - first.before,
+        }
+    }
+
+    /// Beginning of slot `i`.
+    pub fn at_ns(&self, i: usize) -> i64 {
+        self.from_ns + i as i64 * self.dt_ns
+    }
+
+    /// So many bytes in one slot as bytes per second.
+    pub fn rate(&self, bytes: u64) -> f64 {
+        bytes as f64 * 1e9 / self.dt_ns as f64
+    }
+}

@@ -1,0 +1,479 @@
+//! Directories and files that their owner alone may read, and that nobody who may write nearby can redirect.
+//!
+//! What is recorded names files of all users, and a recorder is often root in a directory of somebody else. So every
+//! new name is made relative to an open directory, exclusively, and without following a link; its permissions do not
+//! depend on the umask. This is the only place that creates files of recordings, reports and experiments.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Who besides the owner may read what is written; others never may write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    file_mode: u32,
+    group: Option<u32>,
+}
+
+impl Access {
+    /// The owner alone.
+    pub const OWNER: Access = Access { file_mode: 0o600, group: None };
+
+    /// Files get the permission bits `mode` and the group with this number; directories may be entered by those who may
+    /// read. `None` if others could write, or the owner could not read and write.
+    pub fn new(mode: u32, group: Option<u32>) -> Option<Access> {
+        (mode & !0o044 == 0o600).then_some(Access { file_mode: mode, group })
+    }
+
+    fn dir_mode(self) -> u32 {
+        self.file_mode | 0o100 | (self.file_mode & 0o044) >> 2
+    }
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access::OWNER
+    }
+}
+
+/// An open directory in which files are made. Names are relative to it; a directory in one of them must be the
+/// owner's alone to write, which all are that [`PrivateDir::make_dir`] made.
+#[derive(Debug, Clone)]
+pub struct PrivateDir {
+    path: PathBuf,
+    access: Access,
+    handle: Arc<at::Handle>,
+}
+
+impl PrivateDir {
+    /// Makes the directory `path`.
+    ///
+    /// # Errors
+    /// It exists, or others may write to the directory that is to hold it.
+    pub fn create(path: &Path, access: Access) -> io::Result<PrivateDir> {
+        let (parent, name) = PrivateDir::holding(path, access)?;
+        let handle = at::make_dir(&parent.handle, Path::new(&name), access)?;
+        // Somebody who may write to the parent may have put another directory in its place meanwhile.
+        if !at::is_ours(&handle)? || !at::is_empty(&handle)? {
+            let why = "it is another user's or not empty right after it was made: it was replaced meanwhile, or the file \
+                       system gives new files to somebody else; choose another place";
+            return Err(io::Error::other(why));
+        }
+        parent.sync(Path::new("."))?;
+        Ok(PrivateDir { path: path.to_owned(), access, handle: Arc::new(handle) })
+    }
+
+    /// Opens the directory `path`, which exists, to write to it.
+    ///
+    /// # Errors
+    /// It cannot be opened, is a link, or others may write to it.
+    pub fn open(path: &Path, access: Access) -> io::Result<PrivateDir> {
+        let handle = at::open_dir(path, false)?;
+        at::refuse_what_others_write(&handle, path)?;
+        Ok(PrivateDir { path: path.to_owned(), access, handle: Arc::new(handle) })
+    }
+
+    /// Opens the directory `path` of this user, to write to it and to believe what is in it.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::open`], or it belongs to another user.
+    pub fn open_own(path: &Path, access: Access) -> io::Result<PrivateDir> {
+        let dir = PrivateDir::open(path, access)?;
+        if at::is_ours(&dir.handle)? { Ok(dir) } else { Err(io::Error::other("it belongs to another user")) }
+    }
+
+    /// The directory that holds `path`, and the name there.
+    ///
+    /// # Errors
+    /// `path` ends in no name, or others may write to the directory.
+    pub fn holding(path: &Path, access: Access) -> io::Result<(PrivateDir, OsString)> {
+        let Some(name) = path.file_name() else {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "it is a directory; give the name of a new file"));
+        };
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let handle = at::open_dir(parent, true)?;
+        at::refuse_what_others_write(&handle, parent)?;
+        Ok((PrivateDir { path: parent.to_owned(), access, handle: Arc::new(handle) }, name.to_owned()))
+    }
+
+    /// Its path, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the directory `name` in it; fine if it is there.
+    ///
+    /// # Errors
+    /// The file system refuses, or `name` is something else.
+    pub fn make_dir(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        match at::make_dir(&self.handle, name.as_ref(), self.access) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists && at::is_dir(&self.handle, name.as_ref()) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Makes the file `name`.
+    ///
+    /// # Errors
+    /// There is something of that name (a link too), or the file system refuses.
+    pub fn create_file(&self, name: impl AsRef<Path>) -> io::Result<File> {
+        at::create_file(&self.handle, name.as_ref(), self.access)
+    }
+
+    /// Puts `bytes` into the file `name`: written under a temporary name, synced, renamed; the directory is synced too.
+    /// Whatever fails, `name` is either what it was or what it shall be, and no temporary file stays.
+    ///
+    /// # Errors
+    /// `name` is a directory or a device, or the file system refuses.
+    pub fn write_atomically(&self, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        let (written, name) = (self.write_temporary(name.as_ref(), bytes), name.as_ref());
+        written.and_then(|()| self.sync(name.parent().filter(|p| *p != OsStr::new("")).unwrap_or(Path::new("."))))
+    }
+
+    /// The same without syncing: for what a power loss may take.
+    ///
+    /// # Errors
+    /// As [`PrivateDir::write_atomically`].
+    pub fn replace(&self, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+        self.put(name.as_ref(), |file| file.write_all(bytes))
+    }
+
+    fn write_temporary(&self, name: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.put(name, |file| file.write_all(bytes).and_then(|()| file.sync_all()))
+    }
+
+    fn put(&self, name: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+        at::refuse_all_but_files(&self.handle, name)?;
+        let mut temporary = name.as_os_str().to_owned();
+        temporary.push(".tmp");
+        let temporary = Path::new(&temporary);
+        // What a killed writer left, or somebody planted: the name itself, never what it points to.
+        let _ = at::remove_file(&self.handle, temporary);
+        let mut file = self.create_file(temporary)?;
+        let written = fill(&mut file).and_then(|()| at::rename(&self.handle, temporary, name));
+        written.inspect_err(|_| drop(at::remove_file(&self.handle, temporary)))
+    }
+
+    /// Removes the file (or link) `name`.
+    ///
+    /// # Errors
+    /// The file system refuses, or there is none.
+    pub fn remove_file(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        at::remove_file(&self.handle, name.as_ref())
+    }
+
+    /// Removes the empty directory `name`.
+    ///
+    /// # Errors
+    /// The file system refuses, or it is not empty.
+    pub fn remove_dir(&self, name: impl AsRef<Path>) -> io::Result<()> {
+        at::remove_dir(&self.handle, name.as_ref())
+    }
+
+    /// Makes created, renamed and removed names of the directory `name` (`.`: this one) survive a power loss.
+    ///
+    /// # Errors
+    /// The file system fails to. A directory that cannot be opened for reading is none.
+    pub fn sync(&self, name: &Path) -> io::Result<()> {
+        at::sync(&self.handle, name)
+    }
+}
+
+/// Writes the file `path` whole or not at all: see [`PrivateDir::write_atomically`].
+///
+/// # Errors
+/// `path` is no place for a file, others may write to its directory, or the file system refuses.
+pub fn write_file(path: &Path, bytes: &[u8], access: Access) -> io::Result<()> {
+    let (dir, name) = PrivateDir::holding(path, access)?;
+    dir.write_atomically(name, bytes)
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsFd for PrivateDir {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+#[cfg(unix)]
+mod at {
+    use super::*;
+    use rustix::fs::{self as sys, AtFlags, FileType, Gid, Mode, OFlags, Stat};
+    use rustix::process::{getegid, geteuid};
+    use std::os::fd::OwnedFd;
+
+    pub(super) type Handle = OwnedFd;
+
+    const OPEN_DIR: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
+    /// A directory may hold new names and not be readable.
+    #[cfg(target_os = "linux")]
+    const UNREAD: OFlags = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    const UNREAD: OFlags = OFlags::empty();
+
+    /// `parent`: only names in it are made, and the user may have reached it through a link of their own.
+    pub(super) fn open_dir(path: &Path, parent: bool) -> io::Result<Handle> {
+        let how = if parent { UNREAD } else { OFlags::NOFOLLOW };
+        Ok(sys::open(path, OPEN_DIR | how, Mode::empty())?)
+    }
+
+    pub(super) fn make_dir(dir: &Handle, name: &Path, access: Access) -> io::Result<Handle> {
+        sys::mkdirat(dir, name, Mode::RWXU)?;
+        let made = sys::openat(dir, name, OPEN_DIR | OFlags::NOFOLLOW, Mode::empty())?;
+        give(&made, access.dir_mode(), access)?;
+        Ok(made)
+    }
+
+    pub(super) fn create_file(dir: &Handle, name: &Path, access: Access) -> io::Result<File> {
+        let how = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = sys::openat(dir, name, how, Mode::RUSR | Mode::WUSR)?;
+        give(&made, access.file_mode, access).inspect_err(|_| drop(remove_file(dir, name)))?;
+        Ok(File::from(made))
+    }
+
+    /// Sets group and permissions, which until then are at most the owner's.
+    fn give(made: &Handle, mode: u32, access: Access) -> io::Result<()> {
+        if let Some(group) = access.group {
+            sys::fchown(made, None, Some(Gid::from_raw(group))).map_err(|e| {
+                io::Error::other(format!("it cannot be given to group {group}: {}", io::Error::from(e)))
+            })?;
+        }
+        let given = sys::fchmod(made, Mode::from_bits_truncate(mode as _));
+        // Some file systems (FAT) have no permissions; nothing was given away there.
+        if access == Access::OWNER { Ok(()) } else { Ok(given?) }
+    }
+
+    pub(super) fn is_ours(dir: &Handle) -> io::Result<bool> {
+        Ok(sys::fstat(dir)?.st_uid == geteuid().as_raw())
+    }
+
+    pub(super) fn is_empty(dir: &Handle) -> io::Result<bool> {
+        for entry in sys::Dir::read_from(dir)? {
+            if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Fails if somebody besides this user, root and the directory's owner may put other things in place of what is
+    /// in it. A group of the owner alone, by which many systems make directories writable, is nobody besides.
+    pub(super) fn refuse_what_others_write(dir: &Handle, path: &Path) -> io::Result<()> {
+        let stat = sys::fstat(dir)?;
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        let own_group = [stat.st_uid, 0, getegid().as_raw()].contains(&stat.st_gid);
+        let others = mode.contains(Mode::WOTH) || (mode.contains(Mode::WGRP) && !own_group);
+        let ours = [0, geteuid().as_raw()].contains(&stat.st_uid);
+        if !others || (mode.contains(Mode::SVTX) && ours) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "other users may write to the directory {} (mode {:04o}) and could replace what is in it; \
+             choose another one, or take their permission away (chmod go-w)",
+            path.display(),
+            stat.st_mode & 0o7777
+        )))
+    }
+
+    /// Devices, pipes and directories are not replaced by a file; a link is, not what it points to.
+    pub(super) fn refuse_all_but_files(dir: &Handle, name: &Path) -> io::Result<()> {
+        match kind_of(dir, name) {
+            None | Some(FileType::RegularFile | FileType::Symlink) => Ok(()),
+            Some(FileType::Directory) => Err(io::Error::other("it is a directory; give the name of a file")),
+            Some(_) => Err(io::Error::other("it is no regular file; give the name of a file")),
+        }
+    }
+
+    pub(super) fn is_dir(dir: &Handle, name: &Path) -> bool {
+        kind_of(dir, name) == Some(FileType::Directory)
+    }
+
+    fn kind_of(dir: &Handle, name: &Path) -> Option<FileType> {
+        let stat: Stat = sys::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(FileType::from_raw_mode(stat.st_mode))
+    }
+
+    pub(super) fn rename(dir: &Handle, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(sys::renameat(dir, from, dir, to)?)
+    }
+
+    pub(super) fn remove_file(dir: &Handle, name: &Path) -> io::Result<()> {
+        Ok(sys::unlinkat(dir, name, AtFlags::empty())?)
+    }
+
+    pub(super) fn remove_dir(dir: &Handle, name: &Path) -> io::Result<()> {
+        Ok(sys::unlinkat(dir, name, AtFlags::REMOVEDIR)?)
+    }
+
+    pub(super) fn sync(dir: &Handle, name: &Path) -> io::Result<()> {
+        match sys::openat(dir, name, OPEN_DIR | OFlags::NOFOLLOW, Mode::empty()) {
+            Err(rustix::io::Errno::ACCESS) => Ok(()),
+            opened => Ok(sys::fsync(opened?)?),
+        }
+    }
+}
+
+/// Other systems have other permissions: names are taken as they are.
+#[cfg(not(unix))]
+mod at {
+    use super::*;
+    use std::fs;
+
+    pub(super) type Handle = PathBuf;
+
+    pub(super) fn open_dir(path: &Path, _parent: bool) -> io::Result<Handle> {
+        fs::metadata(path)?;
+        Ok(path.to_owned())
+    }
+
+    pub(super) fn make_dir(dir: &Handle, name: &Path, _access: Access) -> io::Result<Handle> {
+        fs::create_dir(dir.join(name)).map(|()| dir.join(name))
+    }
+
+    pub(super) fn create_file(dir: &Handle, name: &Path, _access: Access) -> io::Result<File> {
+        File::options().read(true).write(true).create_new(true).open(dir.join(name))
+    }
+
+    pub(super) fn is_ours(_dir: &Handle) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    pub(super) fn is_empty(dir: &Handle) -> io::Result<bool> {
+        Ok(fs::read_dir(dir)?.next().is_none())
+    }
+
+    pub(super) fn refuse_what_others_write(_dir: &Handle, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn refuse_all_but_files(_dir: &Handle, _name: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn is_dir(dir: &Handle, name: &Path) -> bool {
+        dir.join(name).is_dir()
+    }
+
+    pub(super) fn rename(dir: &Handle, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(dir.join(from), dir.join(to))
+    }
+
+    pub(super) fn remove_file(dir: &Handle, name: &Path) -> io::Result<()> {
+        fs::remove_file(dir.join(name))
+    }
+
+    pub(super) fn remove_dir(dir: &Handle, name: &Path) -> io::Result<()> {
+        fs::remove_dir(dir.join(name))
+    }
+
+    pub(super) fn sync(_dir: &Handle, _name: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        fs::symlink_metadata(path).expect("there").permissions().mode() & 0o7777
+    }
+
+    fn allow(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
+    #[test]
+    fn permissions_are_the_owners_alone_or_those_asked_for() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        for (access, dir_mode, file_mode) in [
+            (Access::OWNER, 0o700, 0o600),
+            (Access::new(0o640, None).expect("allowed"), 0o750, 0o640),
+            (Access::new(0o644, None).expect("allowed"), 0o755, 0o644),
+        ] {
+            let path = tmp.path().join(file_mode.to_string());
+            let dir = PrivateDir::create(&path, access).expect("makes");
+            dir.make_dir("io").expect("makes");
+            dir.write_atomically("io/1", b"x").expect("writes");
+            drop(dir.create_file("log").expect("makes"));
+            assert_eq!([mode(&path), mode(&path.join("io"))], [dir_mode; 2]);
+            assert_eq!([mode(&path.join("io/1")), mode(&path.join("log"))], [file_mode; 2]);
+        }
+        assert!([0o660, 0o666, 0o400, 0o700].iter().all(|m| Access::new(*m, None).is_none()));
+    }
+
+    #[test]
+    fn a_planted_link_is_replaced_and_what_it_points_to_is_not_touched() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let victim = tmp.path().join("victim");
+        fs::write(&victim, "precious").expect("writes");
+        let target = tmp.path().join("report.html");
+        symlink(&victim, tmp.path().join("report.html.tmp")).expect("links");
+        symlink(&victim, &target).expect("links");
+        write_file(&target, b"page", Access::OWNER).expect("writes");
+        assert_eq!(fs::read_to_string(&victim).expect("there"), "precious");
+        assert!(fs::symlink_metadata(&target).expect("there").is_file());
+        assert_eq!(fs::read_to_string(&target).expect("there"), "page");
+        let dir = PrivateDir::open(tmp.path(), Access::OWNER).expect("opens");
+        symlink(&victim, tmp.path().join("log")).expect("links");
+        assert_eq!(dir.create_file("log").expect_err("a link is there").kind(), ErrorKind::AlreadyExists);
+        symlink(tmp.path(), tmp.path().join("io")).expect("links");
+        assert!(dir.make_dir("io").is_err(), "a link is no directory of ours");
+        assert!(PrivateDir::open(&tmp.path().join("io"), Access::OWNER).is_err());
+    }
+
+    #[test]
+    fn the_directory_opened_stays_the_one_written_to() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let (path, other) = (tmp.path().join("r"), tmp.path().join("other"));
+        let dir = PrivateDir::create(&path, Access::OWNER).expect("makes");
+        fs::rename(&path, tmp.path().join("moved")).expect("moves");
+        fs::create_dir(&other).expect("makes");
+        symlink(&other, &path).expect("links");
+        dir.write_atomically("meta.json", b"{}").expect("writes");
+        assert_eq!(fs::read_dir(&other).expect("lists").count(), 0);
+        assert!(tmp.path().join("moved/meta.json").exists());
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused_unless_it_is_sticky_and_ours() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let make = |name: &str| PrivateDir::create(&tmp.path().join(name), Access::OWNER);
+        allow(tmp.path(), 0o777);
+        let refused = make("a").expect_err("anybody may write").to_string();
+        assert!(refused.contains("mode 0777") && refused.contains(&tmp.path().display().to_string()), "{refused}");
+        assert!(PrivateDir::open(tmp.path(), Access::OWNER).is_err());
+        allow(tmp.path(), 0o1777);
+        make("a").expect("as in /tmp");
+        allow(tmp.path(), 0o755);
+        make("b").expect("makes");
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(tmp.path(), None, Some(4321)).expect("root may");
+            allow(tmp.path(), 0o775);
+            make("c").expect_err("a group of others");
+            std::os::unix::fs::chown(tmp.path(), Some(4321), Some(4321)).expect("root may");
+            allow(tmp.path(), 0o775);
+            make("c").expect("the group of the owner alone");
+            allow(tmp.path(), 0o1777);
+            make("d").expect_err("sticky, and another user's");
+        }
+    }
+
+    #[test]
+    fn only_a_file_can_be_written() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        fs::create_dir(tmp.path().join("dir")).expect("makes");
+        let write = |name: &str| write_file(&tmp.path().join(name), b"x", Access::OWNER).map_err(|e| e.to_string());
+        assert!(write("dir").expect_err("a directory").contains("directory"));
+        assert!(
+            write_file(Path::new("."), b"x", Access::OWNER).expect_err("a directory").to_string().contains("directory")
+        );
+        assert!(write_file(Path::new("/dev/null"), b"x", Access::OWNER).is_err(), "a device is not replaced");
+        assert!(write("no/such").is_err());
+        assert_eq!(fs::read_dir(tmp.path()).expect("lists").count(), 1, "no temporary file stays");
+    }
+}

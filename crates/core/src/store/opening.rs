@@ -1,0 +1,239 @@
+//! Finds what a recording's directory holds: segments, logs, and what is missing or damaged of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::block::Block;
+use super::disk;
+use super::error::StoreError;
+use super::merge::TableReader;
+use super::parquet_read::{ParquetFile, Trouble};
+use super::reader::lost_block;
+use super::row::Row;
+use super::schema::Table;
+use super::segment;
+use super::wal::{self, NewerWal, WalContents};
+use crate::model::{LossReason, Lost, TableManifest};
+
+/// Rows of a table that is held as a whole (marks, losses): some hundred MiB.
+const MAX_SMALL_ROWS: usize = if cfg!(test) { 10_000 } else { 2 << 20 };
+/// So many missing segments in a row have a warning each.
+const MAX_MISSING: usize = 100;
+
+/// Makes each two losses that follow each other, of the same device, class and reason, one over both intervals.
+pub(super) fn join_losses(losses: &mut Vec<Lost>) {
+    let sum = |a: Option<i64>, b: Option<i64>| a?.checked_add(b?);
+    let pairs = losses.chunks(2).flat_map(|pair| match pair {
+        [a, b] if (a.dev, a.class, a.reason) == (b.dev, b.class, b.reason) => {
+            let (from_ns, to_ns) = (a.from_ns.min(b.from_ns), a.to_ns.max(b.to_ns));
+            let (ios, bytes) = (sum(a.ios, b.ios), sum(a.bytes, b.bytes));
+            vec![Lost { from_ns, to_ns, ios, bytes, merges: sum(a.merges, b.merges), ..*a }]
+        }
+        other => other.to_vec(),
+    });
+    *losses = pairs.collect();
+}
+
+/// A segment's number, if its file has one, and its blocks; `None` if it cannot be read.
+type Segment = (Option<u32>, Option<Vec<Block>>);
+
+/// A table that a finished recording has no row of: no number is in its range.
+const NO_SEGMENTS: TableManifest = TableManifest { segments: 0, first: 1, last: 0, rows: 0 };
+
+/// A segment's number and its log.
+pub(super) type Log = (u32, PathBuf, WalContents);
+
+/// What is gathered while a recording is opened.
+pub(super) struct Opening<'a> {
+    pub dir: &'a Path,
+    pub damage: Vec<Lost>,
+    pub warnings: Vec<String>,
+}
+
+impl Opening<'_> {
+    /// Names in a directory, in order; none if it is not there.
+    fn names(&self, dir: &Path) -> Result<Vec<String>, StoreError> {
+        let entries = match fs::read_dir(dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|e| StoreError::io(dir, "read", e))?,
+        };
+        let name = |e: io::Result<fs::DirEntry>| e.map(|e| e.file_name().to_string_lossy().into_owned());
+        let names: io::Result<Vec<String>> = entries.map(name).collect();
+        let mut names = names.map_err(|e| StoreError::io(dir, "read", e))?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// All rows of a small table, which `shrink` makes fewer where there are very many; damage in it is noted.
+    pub fn read_all<R: Row>(&mut self, blocks: &[Block], shrink: fn(&mut Vec<R>)) -> Result<Vec<R>, StoreError> {
+        let mut reader = TableReader::new(blocks, i64::MIN..i64::MAX, u64::MAX);
+        let mut rows = Vec::new();
+        for batch in &mut reader {
+            rows.extend(batch?);
+            if rows.len() > MAX_SMALL_ROWS {
+                shrink(&mut rows);
+            }
+            if rows.len() > MAX_SMALL_ROWS {
+                let path = self.dir.join(R::TABLE.name());
+                let what = format!("more than {MAX_SMALL_ROWS} rows, which no recorder writes");
+                return Err(StoreError::Damaged { path, what });
+            }
+        }
+        reader.damage().iter().for_each(|l| self.lose(R::TABLE, l.from_ns, l.to_ns, l.ios));
+        self.warnings.extend_from_slice(reader.warnings());
+        Ok(rows)
+    }
+
+    pub fn read_logs(&mut self) -> Result<BTreeMap<Table, Vec<Log>>, StoreError> {
+        let dir = self.dir.join("wal");
+        let mut logs: BTreeMap<Table, Vec<Log>> = BTreeMap::new();
+        for name in self.names(&dir)? {
+            let Some(named) = wal::parse_name(&name) else { continue };
+            let path = dir.join(&name);
+            let bytes = match disk::read_regular(&path, wal::MAX_FILE_BYTES) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                other => other.map_err(|e| StoreError::io(&path, "read", e))?,
+            };
+            let contents = wal::scan(&bytes).map_err(|NewerWal(v)| StoreError::newer(&path, v.into()))?;
+            if contents.header != Some(named) && bytes.len() >= wal::FILE_HEADER {
+                self.warnings.push(format!("{}: the header is damaged; its name says enough", path.display()));
+            }
+            logs.entry(named.0).or_default().push((named.1, path, contents));
+        }
+        Ok(logs)
+    }
+
+    /// All blocks of a table: its Parquet files, and the logs of segments that have none.
+    pub fn read_table(
+        &mut self,
+        table: Table,
+        logs: Vec<Log>,
+        manifest: Option<&BTreeMap<String, TableManifest>>,
+    ) -> Result<Vec<Block>, StoreError> {
+        let dir = self.dir.join(table.name());
+        let manifest = manifest.map(|tables| tables.get(table.name()).copied().unwrap_or(NO_SEGMENTS));
+        let mut found: Vec<Segment> = Vec::new();
+        let mut whole = Vec::new();
+        // Checksums of all columns, times included: no two segments have the same.
+        let mut seen: HashMap<Vec<u32>, String> = HashMap::new();
+        for name in self.names(&dir)?.iter().filter(|n| n.ends_with(".parquet")) {
+            let path = dir.join(name);
+            let number = segment::parse_name(name);
+            if manifest.is_some_and(|m| !number.is_some_and(|n| (m.first..=m.last).contains(&n))) {
+                let place = path.display();
+                self.warnings.push(format!("{place}: not a part of the recording as it was finished; left out"));
+                continue;
+            }
+            let opened = ParquetFile::open(&path, table);
+            match opened.and_then(|file| Ok((file.crcs().map(<[u32]>::to_vec), Block::of_file(file)?))) {
+                Ok((Some(crcs), _)) if seen.contains_key(&crcs) => {
+                    let place = path.display();
+                    self.warnings.push(format!("{place}: holds the same rows as {}; they count once", seen[&crcs]));
+                    found.push((number, None));
+                }
+                Ok((crcs, blocks)) => {
+                    found.push((number, Some(blocks)));
+                    whole.extend(number);
+                    seen.extend(crcs.map(|crcs| (crcs, name.clone())));
+                }
+                Err(Trouble::Gone) => {}
+                Err(Trouble::Fatal(e)) => return Err(e),
+                Err(Trouble::Damage(what)) => {
+                    self.warnings.push(format!("{}: damaged: {what}; its rows are missing", path.display()));
+                    if !logs.iter().any(|(n, ..)| Some(*n) == number) {
+                        found.push((number, None));
+                    }
+                }
+            }
+        }
+        for (number, path, contents) in logs.into_iter().filter(|(n, ..)| !whole.contains(n)) {
+            found.push((Some(number), Some(self.log_blocks(table, path, contents))));
+        }
+        self.add_missing(table, manifest, &mut found);
+        self.note_holes(table, manifest, &found);
+        Ok(found.into_iter().filter_map(|(_, blocks)| blocks).flatten().collect())
+    }
+
+    fn log_blocks(&mut self, table: Table, path: PathBuf, log: WalContents) -> Vec<Block> {
+        let frames = log.frames;
+        for d in &log.damage {
+            let rows = d.known.map_or("an unknown number of".to_owned(), |(rows, ..)| rows.to_string());
+            let what = match d.bytes {
+                0 => format!("frames before offset {} are missing or doubled", d.offset),
+                n => format!("{n} bytes at offset {} are damaged", d.offset),
+            };
+            let place = format!("{}: {what}", path.display());
+            self.warnings.push(format!("{place}; {rows} rows of {} are missing", table.name()));
+            let from = d.after_frames.checked_sub(1).map_or(0, |i| frames[i].max);
+            let to = frames.get(d.after_frames).map_or(i64::MAX, |f| f.min);
+            let (from, to, rows) =
+                d.known.map_or((from, to.max(from), None), |(rows, min, max)| (min, max, Some(rows)));
+            self.lose(table, from, to, rows.map(i64::from));
+        }
+        if let Some((offset, bytes)) = log.torn {
+            let place = format!("{}: the last write, at offset {offset}, stops after {bytes} bytes", path.display());
+            self.warnings.push(format!("{place}: the recorder was killed, or is writing now"));
+        }
+        Block::of_log(frames, path).into_iter().collect()
+    }
+
+    /// Adds segments that must be there and are not: those that the description lists, or else those between the first
+    /// and the last that are there. Files of other names than ours say nothing.
+    fn add_missing(&mut self, table: Table, manifest: Option<TableManifest>, found: &mut Vec<Segment>) {
+        let numbers: Option<BTreeSet<u32>> = found.iter().map(|(number, _)| *number).collect();
+        let Some(numbers) = numbers else { return };
+        let range = manifest.map(|m| (m.first, m.last)).or(numbers.first().copied().zip(numbers.last().copied()));
+        let Some((first, last)) = range else { return };
+        let path = |number| self.dir.join(table.name()).join(segment::file_name(number));
+        let mut next = u64::from(first);
+        // By gaps: a name may say any number.
+        for number in numbers.range(first..=last).map(|n| u64::from(*n)).chain([u64::from(last) + 1]) {
+            let gap: Vec<u32> = (next..number).take(MAX_MISSING + 1).filter_map(|n| u32::try_from(n).ok()).collect();
+            if gap.len() > MAX_MISSING {
+                let (place, more) = (path(gap[0]).display().to_string(), number - next - 1);
+                self.warnings.push(format!("{place} and {more} segments after it: are missing, with their rows"));
+                found.push((Some(gap[0]), None));
+            } else {
+                let words = gap.iter().map(|n| format!("{}: is missing, with its rows", path(*n).display()));
+                self.warnings.extend(words);
+                found.extend(gap.iter().map(|n| (Some(*n), None)));
+            }
+            next = number + 1;
+        }
+        found.sort_by_key(|(number, _)| *number);
+    }
+
+    /// A file that cannot be read, or is not there, held something between its neighbours. How much is known where the
+    /// description says how many rows there were and only one hole is to be filled.
+    fn note_holes(&mut self, table: Table, manifest: Option<TableManifest>, found: &[Segment]) {
+        let rows: usize = found.iter().filter_map(|(_, blocks)| blocks.as_ref()).flatten().map(|b| b.rows).sum();
+        let missing = manifest.map(|m| m.rows as i64 - rows as i64);
+        // Neighbouring segments that are gone make one hole.
+        let starts = |i: &usize| found[*i].1.is_none() && (*i == 0 || found[*i - 1].1.is_some());
+        let holes: Vec<usize> = (0..found.len()).filter(starts).collect();
+        for i in &holes {
+            let blocks = |part: &[Segment]| part.iter().filter_map(|(_, b)| b.clone()).flatten().collect::<Vec<_>>();
+            let from = blocks(&found[..*i]).iter().map(|b| b.max).max().unwrap_or(0);
+            let to = blocks(&found[*i..]).iter().map(|b| b.min).min().unwrap_or(i64::MAX).max(from);
+            self.lose(table, from, to, missing.filter(|n| holes.len() == 1 && *n > 0));
+        }
+        if let Some(missing) = missing.filter(|n| *n != 0 && holes.is_empty()) {
+            let (dir, name) = (self.dir.display(), table.name());
+            let what = if missing > 0 { "fewer" } else { "more" };
+            self.warnings.push(format!("{dir}: {name} has {} rows {what} than when it was finished", missing.abs()));
+            self.lose(table, 0, i64::MAX, Some(missing).filter(|n| *n > 0));
+        }
+    }
+
+    /// Damage in other tables than `io` costs no I/O, but what was lost may itself have been a loss.
+    fn lose(&mut self, table: Table, from: i64, to: i64, rows: Option<i64>) {
+        match table {
+            Table::Io => self.damage.push(lost_block(from, to, rows, LossReason::Corrupt)),
+            Table::Lost => self.damage.push(lost_block(from, to, None, LossReason::Corrupt)),
+            // How many requests a block held says nothing of block I/Os.
+            Table::Counters | Table::Marks | Table::Requests | Table::Names => {}
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Findings about processes against planted truths, over many seeds: writers that wait for syncs, and streams
+//! cut into small requests, and processes that slow others.
+//!
+//! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
+
+#[path = "scenes/writers.rs"]
+mod writers;
+
+mod simulator;
+
+use iolens_core::analysis::findings::{Finding, FindingKind, Severity};
+use iolens_core::analysis::timeline::{CounterRates, Flow};
+use iolens_core::analysis::{ReportBuilder, Window};
+use iolens_core::model::{Io, Op, Request};
+use simulator::{Rng, SECOND};
+use writers::{Loop, Stream, Wanted, in_order, independent, random_syncs, served, wanted};
+
+/// Length of a recording.
+const SECONDS: f64 = 20.0;
+
+fn seeds(few: u64) -> u64 {
+    std::env::var("IOLENS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
+}
+
+fn findings(kind: FindingKind, ios: Vec<Io>, calls: &[Request]) -> Vec<Finding> {
+    let mut builder = ReportBuilder::new(Window::new(0, (SECONDS * SECOND) as i64));
+    calls.iter().for_each(|r| builder.request(r));
+    in_order(ios).iter().for_each(|io| builder.push(io));
+    builder.finish(0).findings.into_iter().filter(|f| f.kind == kind).collect()
+}
+
+/// At most 1 % of recordings with a warning and 3 % with an info, up to chance.
+fn assert_silent(name: &str, kind: FindingKind, scene: impl Fn(&mut Rng) -> Vec<Io>) {
+    silent(name, scene, |ios| findings(kind, ios, &[]));
+}
+
+fn silent(name: &str, scene: impl Fn(&mut Rng) -> Vec<Io>, findings: impl Fn(Vec<Io>) -> Vec<Finding>) {
+    let runs = seeds(6);
+    let (mut warnings, mut infos, mut example) = (0u64, 0u64, None);
+    for seed in 0..runs {
+        let found = findings(scene(&mut Rng::new(104_729 * seed + 7)));
+        let worst = found.iter().map(|f| f.severity).max();
+        warnings += u64::from(worst >= Some(Severity::Warning));
+        infos += u64::from(worst == Some(Severity::Info));
+        example = example.or(found.into_iter().next().map(|f| f.summary));
+    }
+    eprintln!("{name}: {} warnings, {infos} infos in {runs}", warnings);
+    let most = |percent: f64| percent / 100.0 * runs as f64 + 2.0 * (percent / 100.0 * runs as f64).sqrt();
+    assert!(warnings as f64 <= most(1.0) && infos as f64 <= most(3.0), "{name}: {warnings}, {infos}: {example:?}");
+}
+
+const LOOP: Loop = Loop { tgid: 7, writes: 2, sync_s: 2e-3, think_s: 1e-4, every_s: 0.0, from_s: 0.0, to_s: SECONDS };
+
+#[test]
+fn a_writer_that_waits_for_syncs_is_found_among_others() {
+    let (runs, mut found) = (seeds(6), 0);
+    for seed in 0..runs {
+        let mut rng = Rng::new(seed);
+        let sync_s = 5e-4 + 5e-3 * rng.uniform();
+        let own = Loop { writes: 1 + rng.below(4), sync_s, think_s: 0.2 * sync_s * rng.uniform(), ..LOOP };
+        let mut ios = own.ios(&mut rng);
+        ios.extend(independent(&mut rng, 8, Op::WRITE, 200.0, SECONDS));
+        ios.extend(independent(&mut rng, 9, Op::READ, 400.0, SECONDS));
+        let told = findings(FindingKind::FsyncBound, ios, &[]);
+        let is_it = |f: &Finding| {
+            f.evidence["pid"].as_i64() == Some(7)
+                && f.evidence["writes_per_sync"].as_f64().is_some_and(|n| (n / own.writes as f64 - 1.0).abs() < 0.05)
+        };
+        found += u64::from(told.len() == 1 && is_it(&told[0]));
+        if told.len() != 1 {
+            eprintln!("seed {seed}: {:?}", told.iter().map(|f| &f.summary).collect::<Vec<_>>());
+        }
+    }
+    eprintln!("{found} of {runs} found");
+    assert!(found * 100 >= 95 * runs, "{found} of {runs} found");
+}
+
+#[test]
+fn syncs_that_nobody_waits_for_bind_nobody() {
+    let kind = FindingKind::FsyncBound;
+    assert_silent("syncs at random, half of the time", kind, |rng| {
+        let mut ios = random_syncs(rng, 7, 150.0, 5e-3, SECONDS);
+        ios.extend(independent(rng, 8, Op::WRITE, 500.0, SECONDS));
+        ios
+    });
+    assert_silent("a journal every 5 s", kind, |rng| {
+        let mut ios = Loop { writes: 8, every_s: 5.0, ..LOOP }.ios(rng);
+        ios.extend(independent(rng, 8, Op::WRITE, 500.0, SECONDS));
+        ios
+    });
+    assert_silent("a clock of 10 ms", kind, |rng| Loop { sync_s: 6e-3, every_s: 0.01, ..LOOP }.ios(rng));
+    assert_silent("a quarter of the time", kind, |rng| Loop { think_s: 6e-3, ..LOOP }.ios(rng));
+    assert_silent("sixteen threads of one process", kind, |rng| {
+        (0..16).flat_map(|_| Loop { from_s: 2e-3 * rng.uniform(), ..LOOP }.ios(rng)).collect()
+    });
+    assert_silent("others sync", kind, |rng| {
+        let mut ios = random_syncs(rng, 7, 300.0, 5e-3, SECONDS);
+        ios.extend((8..12).flat_map(|tgid| independent(rng, tgid, Op::WRITE, 300.0, SECONDS)));
+        ios
+    });
+}
+
+#[test]
+fn sync_calls_say_it_of_their_process() {
+    let mut rng = Rng::new(3);
+    let own = Loop { sync_s: 8e-3, ..LOOP };
+    let calls = own.calls(&mut rng);
+    let told = findings(FindingKind::FsyncBound, own.ios(&mut rng), &calls);
+    assert_eq!(told.len(), 1, "calls and I/Os say it once: {told:?}");
+    let f = &told[0];
+    assert_eq!((f.severity, f.evidence["source"].as_str()), (Severity::Warning, Some("calls")));
+    assert!(f.summary.contains("/srv/log"), "{}", f.summary);
+    assert!(f.evidence["sync_wait_percent"].as_f64().is_some_and(|p| p > 90.0), "{f:?}");
+    assert!(f.evidence["writes_per_sync"].as_f64().is_some_and(|n| (n - 2.0).abs() < 0.01), "{f:?}");
+    let idle = Loop { think_s: 2e-2, ..own };
+    assert!(findings(FindingKind::FsyncBound, Vec::new(), &idle.calls(&mut rng)).is_empty());
+}
+
+const SMALL: Stream = Stream { tgid: 7, op: Op::READ, bytes: 4096, in_flight: 1, think_s: 1e-5, to_s: 2.0 };
+
+#[test]
+fn a_stream_in_small_requests_is_found_among_random_ones() {
+    let (runs, mut found) = (seeds(6), 0);
+    for seed in 0..runs {
+        let mut rng = Rng::new(seed);
+        let bytes = 4096 << rng.below(4);
+        let op = if rng.below(2) == 0 { Op::READ } else { Op::WRITE };
+        let own = Stream { op, bytes, in_flight: 1 + rng.below(8) as usize, ..SMALL };
+        let begin = 8 * rng.below(1 << 30) as i64;
+        let mut ios = own.ios(&mut rng, |_, i| begin + i * bytes / 512);
+        let random = Stream { tgid: 8, op: Op::READ, to_s: SECONDS, think_s: 1e-3, ..SMALL };
+        ios.extend(random.ios(&mut rng, |rng, _| 8 * rng.below(1 << 30) as i64));
+        let told = findings(FindingKind::SmallSequential, ios, &[]);
+        let is_it = |f: &Finding| {
+            (f.evidence["pid"].as_i64(), f.evidence["request_bytes"].as_i64()) == (Some(7), Some(bytes))
+                && f.evidence["ios_if_large"]
+                    .as_i64()
+                    .zip(f.evidence["ios"].as_i64())
+                    .is_some_and(|(large, small)| (large * (131_072 / bytes) - small).abs() < 131_072 / bytes)
+        };
+        found += u64::from(told.len() == 1 && is_it(&told[0]));
+    }
+    eprintln!("{found} of {runs} found");
+    assert!(found * 100 >= 95 * runs, "{found} of {runs} found");
+}
+
+#[test]
+fn other_streams_are_not_cut_small() {
+    let kind = FindingKind::SmallSequential;
+    let random = |rng: &mut Rng| 8 * rng.below(1 << 30) as i64;
+    assert_silent("random", kind, |rng| SMALL.ios(rng, |rng, _| random(rng)));
+    assert_silent("random in a small file", kind, |rng| SMALL.ios(rng, |rng, _| 8 * rng.below(40) as i64));
+    assert_silent("the same sectors again", kind, |rng| SMALL.ios(rng, |_, i| 8 * (i % 50)));
+    assert_silent("every second block", kind, |rng| SMALL.ios(rng, |_, i| 16 * i));
+    assert_silent("short pieces", kind, |rng| {
+        let mut begin = 0;
+        SMALL.ios(rng, |rng, i| {
+            begin = if i % 16 == 0 { random(rng) } else { begin + 8 };
+            begin
+        })
+    });
+    assert_silent("large requests", kind, |rng| Stream { bytes: 131_072, ..SMALL }.ios(rng, |_, i| 256 * i));
+    assert_silent("a pace of its own", kind, |rng| {
+        Stream { think_s: 2e-3, to_s: SECONDS, ..SMALL }.ios(rng, |_, i| 8 * i)
+    });
+    assert_silent("read ahead", kind, |rng| {
+        let ios = Stream { bytes: 16_384, ..SMALL }.ios(rng, |_, i| 32 * i);
+        ios.into_iter().map(|io| Io { flags: Some(Io::FLAG_RAHEAD), ..io }).collect()
+    });
+    assert_silent("merged", kind, |rng| {
+        let ios = Stream { bytes: 16_384, ..SMALL }.ios(rng, |_, i| 32 * i);
+        ios.into_iter().map(|io| Io { merges: Some(3), ..io }).collect()
+    });
+    assert_silent("a log, each record forced out", kind, |rng| {
+        let mut sector = 0;
+        let to_log = |mut io: Io| {
+            io.sector = Some(sector);
+            sector += io.bytes / 512;
+            io
+        };
+        Loop { writes: 4, ..LOOP }.ios(rng).into_iter().map(to_log).collect()
+    });
+    assert_silent("a device on which the transfer takes most of the time", kind, |rng| {
+        let per_byte = |io: Io| Io { device_ns: io.bytes * 20, done_ns: io.start_ns() + io.bytes * 20, ..io };
+        let mut ios = Stream { bytes: 16_384, think_s: 1e-4, ..SMALL }.ios(rng, |_, i| 32 * i);
+        ios.iter_mut().enumerate().for_each(|(i, io)| io.bytes = if i % 200 == 0 { 4096 } else { 16_384 });
+        ios.into_iter().map(per_byte).collect()
+    });
+}
+
+/// Beginnings of `n` spells of `len_s` at random, one in each part of the recording.
+fn spells(rng: &mut Rng, n: u32, len_s: f64) -> Vec<f64> {
+    let part = SECONDS / f64::from(n);
+    (0..n).map(|i| f64::from(i) * part + rng.uniform() * (part - len_s)).collect()
+}
+
+fn within(starts: &[f64], len_s: f64, at_s: f64) -> bool {
+    starts.iter().any(|s| *s <= at_s && at_s < s + len_s)
+}
+
+/// A steady reader (7), a steady writer (8), and a process (9) that writes in spells of 0.2 s at `burst` a second.
+fn three(rng: &mut Rng, starts: &[f64], burst: f64, service_s: f64) -> Vec<Wanted> {
+    let mut all = wanted(rng, (7, Op::READ, 4096), (150.0, 3e-4), SECONDS, |_| 150.0);
+    all.extend(wanted(rng, (8, Op::WRITE, 4096), (60.0, 3e-4), SECONDS, |_| 60.0));
+    all.extend(wanted(rng, (9, Op::WRITE, 262_144), (burst, service_s), SECONDS, |at| {
+        if within(starts, 0.2, at) { burst } else { 0.0 }
+    }));
+    all
+}
+
+#[test]
+fn a_process_that_slows_another_is_found() {
+    let (runs, mut found) = (seeds(20), 0);
+    for seed in 0..runs {
+        let mut rng = Rng::new(seed);
+        let starts = spells(&mut rng, 20, 0.2);
+        let told = findings(FindingKind::Interference, served(three(&mut rng, &starts, 500.0, 1.6e-3), 1), &[]);
+        let of = |f: &Finding| (f.evidence["victim_pid"].as_i64(), f.evidence["aggressor_pid"].as_i64());
+        let reader = told.iter().any(|f| of(f) == (Some(7), Some(9)));
+        let blamed = told.iter().any(|f| of(f).1 != Some(9));
+        found += u64::from(reader && !blamed);
+        if !reader || blamed {
+            eprintln!("seed {seed}: {:?}", told.iter().map(|f| &f.summary).collect::<Vec<_>>());
+        }
+    }
+    eprintln!("{found} of {runs} found");
+    assert!(found * 100 >= 95 * runs, "{found} of {runs} found");
+}
+
+#[test]
+fn load_that_processes_share_is_nobodys_doing() {
+    let kind = FindingKind::Interference;
+    for busy in [20.0, 40.0, 60.0, 80.0] {
+        assert_silent(&format!("three processes, FIFO, {busy} % busy"), kind, |rng| {
+            let rate = busy / 100.0 * 1000.0 / 3.0;
+            let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
+            served(ops.into_iter().flat_map(|who| wanted(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
+        });
+    }
+    assert_silent("shared sine", kind, |rng| {
+        let (period, swing) = (3.0 + 5.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
+        let rate = move |at: f64| 250.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
+        let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
+        served(ops.into_iter().flat_map(|who| wanted(rng, who, (500.0, 0.8e-3), SECONDS, rate)).collect(), 1)
+    });
+    assert_silent("slow at other times", kind, |rng| {
+        let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.8));
+        let mut all = three(rng, &starts, 300.0, 3e-4);
+        all.iter_mut().filter(|w| within(&slow, 0.8, w.at_s)).for_each(|w| w.service_s *= 8.0);
+        served(all, 16)
+    });
+    assert_silent("bursts on a device with room", kind, |rng| {
+        let starts = spells(rng, 20, 0.2);
+        served(three(rng, &starts, 500.0, 1e-3), 64)
+    });
+    assert_silent("bursts of all at once", kind, |rng| {
+        let starts = spells(rng, 15, 0.2);
+        let rate = |at: f64| if within(&starts, 0.2, at) { 300.0 } else { 30.0 };
+        let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
+        served(ops.into_iter().flat_map(|who| wanted(rng, who, (300.0, 1e-3), SECONDS, rate)).collect(), 1)
+    });
+    assert_silent("two at the same times", kind, |rng| {
+        let starts = spells(rng, 15, 0.2);
+        let mut all = three(rng, &starts, 500.0, 8e-4);
+        all.extend(all.clone().into_iter().filter(|w| w.tgid == 9).map(|w| Wanted { tgid: 10, ..w }));
+        served(all, 1)
+    });
+}
+
+/// What counters, sampled ten times a second, say of `ios`.
+fn starvation_of_counters(ios: Vec<Io>) -> Vec<Finding> {
+    const STEP_NS: i64 = 100_000_000;
+    let mut builder = ReportBuilder::new(Window::new(0, (SECONDS * SECOND) as i64));
+    let steps = (SECONDS * SECOND) as i64 / STEP_NS;
+    let mut flows = vec![[Flow::default(); 4]; steps as usize];
+    for io in in_order(ios) {
+        if let Some(flows) = flows.get_mut((io.done_ns / STEP_NS) as usize) {
+            flows[io.class() as usize].add(&Flow { ios: 1, bytes: io.bytes as u64, total_ns: io.total_ns() });
+        }
+    }
+    for (i, flows) in flows.into_iter().enumerate() {
+        let from_ns = i as i64 * STEP_NS;
+        let flows = flows.map(Some);
+        builder.counters(&CounterRates {
+            dev: simulator::DEV,
+            from_ns,
+            to_ns: from_ns + STEP_NS,
+            flows,
+            busy_ns: None,
+            area_ns: None,
+        });
+    }
+    builder.finish(0).findings.into_iter().filter(|f| f.kind == FindingKind::Starvation).collect()
+}
+
+#[test]
+fn counters_suggest_starvation_and_no_more() {
+    let (runs, mut found) = (seeds(6), 0);
+    for seed in 0..runs {
+        let mut rng = Rng::new(seed);
+        let starts = spells(&mut rng, 20, 0.2);
+        let told = starvation_of_counters(served(three(&mut rng, &starts, 500.0, 1.6e-3), 1));
+        found += u64::from(told.len() == 1 && told[0].evidence["victim"].as_str() == Some("read"));
+        assert!(told.iter().all(|f| f.severity == Severity::Info), "{told:?}");
+    }
+    eprintln!("{found} of {runs} found");
+    assert!(found * 100 + 100 >= 95 * runs, "{found} of {runs} found");
+}
+
+#[test]
+fn counters_of_ordinary_load_suggest_nothing() {
+    let ops = [(7, Op::READ, 4096), (9, Op::WRITE, 65_536)];
+    for busy in [20.0, 50.0, 80.0] {
+        silent(
+            &format!("counters, FIFO, {busy} % busy"),
+            |rng| {
+                let rate = busy / 100.0 * 1000.0 / 2.0;
+                served(ops.into_iter().flat_map(|who| wanted(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
+            },
+            starvation_of_counters,
+        );
+    }
+    silent(
+        "counters, shared sine",
+        |rng| {
+            let (period, swing) = (3.0 + 5.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
+            let rate = move |at: f64| 350.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
+            served(ops.into_iter().flat_map(|who| wanted(rng, who, (700.0, 0.8e-3), SECONDS, rate)).collect(), 1)
+        },
+        starvation_of_counters,
+    );
+    silent(
+        "counters, slow at other times",
+        |rng| {
+            let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.8));
+            let mut all = three(rng, &starts, 300.0, 3e-4);
+            all.iter_mut().filter(|w| within(&slow, 0.8, w.at_s)).for_each(|w| w.service_s *= 8.0);
+            served(all, 16)
+        },
+        starvation_of_counters,
+    );
+    silent(
+        "counters, slow and full at other times",
+        |rng| {
+            let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.4));
+            let mut all = three(rng, &starts, 300.0, 3e-4);
+            all.iter_mut().filter(|w| within(&slow, 0.4, w.at_s)).for_each(|w| w.service_s *= 20.0);
+            served(all, 1)
+        },
+        starvation_of_counters,
+    );
+    silent(
+        "counters, bursts on a device with room",
+        |rng| {
+            let starts = spells(rng, 20, 0.2);
+            served(three(rng, &starts, 500.0, 1e-3), 64)
+        },
+        starvation_of_counters,
+    );
+    silent(
+        "counters, bursts of both at once",
+        |rng| {
+            let starts = spells(rng, 15, 0.2);
+            let rate = |at: f64| if within(&starts, 0.2, at) { 400.0 } else { 30.0 };
+            served(ops.into_iter().flat_map(|who| wanted(rng, who, (400.0, 1e-3), SECONDS, rate)).collect(), 1)
+        },
+        starvation_of_counters,
+    );
+}

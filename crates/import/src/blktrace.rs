@@ -1,0 +1,347 @@
+//! Binary files of blktrace, versions 7 and 8 (`struct blk_io_trace` and `blk_io_trace2` of
+//! `include/uapi/linux/blktrace_api.h`): one file per processor, each in order of time; the magic number tells the byte
+//! order.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+
+use iolens_core::model::{Comm, DevId, Io, Op};
+
+use super::content::Content;
+use super::log::{Epoch, ImportError, Log};
+use super::pairing::{Event, Pairing, Stage};
+
+const MAGIC: u32 = 0x6561_7400;
+const VERSIONS: [u32; 2] = [7, 8];
+/// Length of a record without its data, by version.
+const HEADERS: [usize; 2] = [48, 64];
+/// Records that carry the control group's number before their data have this in `action`.
+const WITH_CGROUP: u32 = 1 << 8;
+/// Actions from 1 on; the higher ones come with version 8 (plugging of zones).
+const LAST_ACTION: u32 = 24;
+
+// Categories, the upper half of `action`.
+const READ: u32 = 1 << 16;
+const WRITE: u32 = 1 << 17;
+const FLUSH: u32 = 1 << 18;
+const SYNC: u32 = 1 << 19;
+const NOTIFY: u32 = 1 << 26;
+const AHEAD: u32 = 1 << 27;
+const META: u32 = 1 << 28;
+const DISCARD: u32 = 1 << 29;
+const FUA: u32 = 1 << 31;
+
+/// Whether bytes begin like a trace of either byte order.
+pub(super) fn has_magic(bytes: &[u8]) -> bool {
+    let Some(Ok(first)) = bytes.get(..4).map(<[u8; 4]>::try_from) else { return false };
+    u32::from_le_bytes(first) & 0xffff_ff00 == MAGIC || u32::from_be_bytes(first) & 0xffff_ff00 == MAGIC
+}
+
+/// Reads the files of all processors together.
+pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), ImportError> {
+    let mut state = State { pairing: Pairing::with_bios(), comms: HashMap::new(), known: Vec::new(), unknown: 0 };
+    for c in &mut cursors {
+        c.advance(log);
+    }
+    // One file per processor, so few: a scan for the earliest beats a heap.
+    while let Some(i) = earliest(&cursors) {
+        if let Some(record) = cursors[i].next.take() {
+            state.take(log, &record);
+        }
+        cursors[i].advance(log);
+    }
+    state.pairing.finish(log);
+    log.bios = state.pairing.bios.take().unwrap_or_default();
+    log.epoch = Epoch::Monotonic;
+    log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
+    log.limit("source counts threads, not processes: their numbers stand in the place of process ids");
+    log.limit("source knows no cgroup and no file");
+    if state.unknown > 0 {
+        log.limit(&format!("{} records of unknown actions were not understood", state.unknown));
+    }
+    say_missing(log, &cursors);
+    for mut c in cursors {
+        let path = std::mem::take(&mut c.path);
+        if let Some((at, why)) = c.source.get_mut().close(&path)? {
+            log.damage.record(&path, at, why);
+        }
+    }
+    Ok(())
+}
+
+/// The name of a trace's files without the processor's number, and that number.
+fn set_and_processor(path: &Path) -> Option<(String, u32)> {
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_suffix(".gz").unwrap_or(name);
+    let (set, processor) = name.rsplit_once('.')?;
+    Some((set.to_owned(), processor.parse().ok()?))
+}
+
+/// Names the processors of which a file lies beside the others and was not given, or is missing in the count.
+fn say_missing(log: &mut Log, cursors: &[Cursor]) {
+    let given: Vec<(&Path, String, u32)> = cursors
+        .iter()
+        .filter_map(|c| set_and_processor(&c.path).map(|(set, processor)| (c.path.as_path(), set, processor)))
+        .collect();
+    let has = |set: &str, n: u32| given.iter().any(|g| g.1 == set && g.2 == n);
+    let mut missing: Vec<(String, u32)> = Vec::new();
+    for (path, set, processor) in &given {
+        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path());
+        // blktrace leaves empty files for processors that saw nothing.
+        let full = beside.filter(|p| p.metadata().is_ok_and(|m| m.len() > 0));
+        let here = full.filter_map(|p| set_and_processor(&p)).filter(|(s, _)| s == set);
+        let (from_name, n) = (set.as_str(), *processor);
+        missing.extend(here.filter(|(_, n)| !has(from_name, *n)));
+        missing.extend(
+            (0..n.min(1024))
+                .filter(|n| !has(from_name, *n) && !dir.join(format!("{set}.{n}")).exists())
+                .map(|n| (set.clone(), n)),
+        );
+    }
+    missing.sort_unstable();
+    missing.dedup();
+    if let Some((set, first)) = missing.first() {
+        let n = missing.len();
+        log.limit(&format!("{n} files of the trace {set} were not given, the first is that of processor {first}"));
+    }
+}
+
+fn earliest(cursors: &[Cursor]) -> Option<usize> {
+    let times = cursors.iter().enumerate().filter_map(|(i, c)| c.next.as_ref().map(|r| (r.time, i)));
+    times.min().map(|(_, i)| i)
+}
+
+#[derive(Debug)]
+struct Record {
+    time: u64,
+    sector: u64,
+    bytes: u32,
+    action: u32,
+    pid: u32,
+    device: u32,
+    error: u16,
+    /// The data of a notification; empty for the others.
+    pdu: Vec<u8>,
+    swapped: bool,
+}
+
+/// A file of one processor and its next record.
+pub(super) struct Cursor {
+    pub path: PathBuf,
+    source: BufReader<Content>,
+    /// What of it is in memory, and where that begins in the file.
+    bytes: Vec<u8>,
+    offset: u64,
+    at: usize,
+    next: Option<Record>,
+}
+
+/// More than the longest record.
+const WINDOW: usize = 128 << 10;
+
+impl Cursor {
+    pub fn new(path: &Path, content: Content) -> Cursor {
+        let source = content.buffered_whole();
+        Cursor { path: path.to_owned(), source, bytes: Vec::new(), offset: 0, at: 0, next: None }
+    }
+
+    /// Brings the next records into memory, if there are any.
+    fn fill(&mut self) {
+        if self.bytes.len() - self.at >= WINDOW {
+            return;
+        }
+        self.offset += self.at as u64;
+        self.bytes.drain(..self.at);
+        self.at = 0;
+        while self.bytes.len() < 2 * WINDOW {
+            // Its errors are kept until the end.
+            let Ok(more @ [_, ..]) = self.source.fill_buf() else { return };
+            let n = more.len();
+            self.bytes.extend_from_slice(more);
+            self.source.consume(n);
+        }
+    }
+
+    /// Reads the next record; damaged stretches are noted and passed over.
+    fn advance(&mut self, log: &mut Log) {
+        self.next = None;
+        loop {
+            self.fill();
+            if self.at >= self.bytes.len() {
+                return;
+            }
+            match record(&self.bytes[self.at..]) {
+                Ok((record, len)) => {
+                    self.at += len;
+                    self.next = Some(record);
+                    return;
+                }
+                Err(why) => {
+                    log.damage.record(&self.path, self.offset + self.at as u64, why);
+                    self.resync();
+                }
+            }
+        }
+    }
+
+    /// Moves to the next place where a record may begin.
+    fn resync(&mut self) {
+        self.at += 1;
+        loop {
+            self.fill();
+            let rest = &self.bytes[self.at..];
+            if let Some(i) = rest.windows(4).position(has_version) {
+                self.at += i;
+                return;
+            }
+            if rest.len() < 4 {
+                self.at = self.bytes.len();
+                return;
+            }
+            self.at += rest.len() - 3;
+        }
+    }
+}
+
+/// The record at the beginning of `rest`, and its length.
+fn record(rest: &[u8]) -> Result<(Record, usize), String> {
+    const CUT: &str = "cut off inside a record";
+    let first = rest.first_chunk().ok_or(CUT)?;
+    let little = u32::from_le_bytes(*first);
+    let swapped = little & 0xffff_ff00 != MAGIC;
+    let magic = if swapped { little.swap_bytes() } else { little };
+    if magic & 0xffff_ff00 != MAGIC {
+        return Err("no record of blktrace".to_owned());
+    }
+    let Some(version) = VERSIONS.iter().position(|v| *v == magic & 0xff) else {
+        return Err(format!("blktrace version {}, only 7 and 8 are known", magic & 0xff));
+    };
+    let h = rest.get(..HEADERS[version]).ok_or(CUT)?;
+    let u16_at = |i: usize| {
+        let v = u16::from_le_bytes([h[i], h[i + 1]]);
+        if swapped { v.swap_bytes() } else { v }
+    };
+    let u32_at = |i: usize| {
+        let v = u32::from_le_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
+        if swapped { v.swap_bytes() } else { v }
+    };
+    let u64_at = |i: usize| {
+        let (a, b) = (u64::from(u32_at(i)), u64::from(u32_at(i + 4)));
+        if swapped { a << 32 | b } else { b << 32 | a }
+    };
+    // Version 8 has 64 bits of action, of which the upper half tells kinds of zone operations.
+    let (pid, action, device, error, pdu_len) = match version {
+        0 => (u32_at(32), u32_at(28), u32_at(36), u16_at(44), u16_at(46)),
+        _ => (u32_at(28), u64_at(32) as u32, u32_at(40), u16_at(48), u16_at(50)),
+    };
+    let len = h.len() + usize::from(pdu_len);
+    let Some(pdu) = rest.get(h.len()..len) else { return Err("cut off inside a record's data".to_owned()) };
+    let begin = if action & WITH_CGROUP != 0 { 8.min(pdu.len()) } else { 0 };
+    let pdu = if action & NOTIFY != 0 { pdu[begin..].to_vec() } else { Vec::new() };
+    let (time, sector, bytes) = (u64_at(8), u64_at(16), u32_at(24));
+    Ok((Record { time, sector, bytes, action, pid, device, error, pdu, swapped }, len))
+}
+
+fn has_version(w: &[u8]) -> bool {
+    let first = [w[0], w[1], w[2], w[3]];
+    let known = |magic: u32| VERSIONS.iter().any(|v| magic == MAGIC | v);
+    known(u32::from_le_bytes(first)) || known(u32::from_be_bytes(first))
+}
+
+struct State {
+    pairing: Pairing,
+    comms: HashMap<u32, Comm>,
+    known: Vec<u32>,
+    unknown: u64,
+}
+
+impl State {
+    fn take(&mut self, log: &mut Log, r: &Record) {
+        if r.action & NOTIFY != 0 {
+            return self.notify(log, r);
+        }
+        let stage = match r.action & 0xff {
+            1 => Stage::Queue,
+            2 => Stage::BackMerge,
+            3 => Stage::FrontMerge,
+            4 => Stage::Start,
+            12 => Stage::Insert,
+            6 => Stage::Requeue,
+            7 => Stage::Issue,
+            8 => Stage::Complete,
+            n => {
+                self.unknown += u64::from(!(1..=LAST_ACTION).contains(&n));
+                return;
+            }
+        };
+        let dev = DevId((r.device & 0x7fff_ffff) as i32);
+        if !self.known.contains(&r.device) {
+            self.known.push(r.device);
+            log.devices.by_number(dev);
+        }
+        let (op, flags) = op_and_flags(r);
+        let event = Event {
+            at_ns: i64::try_from(r.time).unwrap_or(i64::MAX),
+            dev,
+            sector: r.sector,
+            bytes: u64::from(r.bytes),
+            op,
+            flags,
+            tgid: i32::try_from(r.pid).ok(),
+            comm: self.comms.get(&r.pid).copied(),
+            // Kernels store the negative errno, cut to 16 bits.
+            error: i32::from(r.error as i16).abs(),
+        };
+        self.pairing.push(stage, &event).into_iter().for_each(|io| log.io(io));
+    }
+
+    fn notify(&mut self, log: &mut Log, r: &Record) {
+        match r.action & 0xff {
+            0 => {
+                self.comms.insert(r.pid, Comm::new(&r.pdu));
+            }
+            1 if r.pdu.len() >= 8 => {
+                let word = |i: usize| {
+                    let v = u32::from_le_bytes([r.pdu[i], r.pdu[i + 1], r.pdu[i + 2], r.pdu[i + 3]]);
+                    i64::from(if r.swapped { v.swap_bytes() } else { v })
+                };
+                log.zero_unix_ns = log.zero_unix_ns.or(Some(word(0) * 1_000_000_000 + word(4).min(999_999_999)));
+            }
+            2 => {
+                let text = String::from_utf8_lossy(&r.pdu).trim_end_matches('\0').to_owned();
+                log.mark(i64::try_from(r.time).unwrap_or(i64::MAX), "message", text);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn op_and_flags(r: &Record) -> (Op, i32) {
+    let op = match r.action {
+        a if a & DISCARD != 0 => Op::DISCARD,
+        a if a & WRITE != 0 => Op::WRITE,
+        // The kernel counts an operation without data as a read here.
+        a if a & FLUSH != 0 && r.bytes == 0 => Op::FLUSH,
+        a if a & READ != 0 => Op::READ,
+        _ => Op::READ,
+    };
+    let mut flags = 0;
+    for (bit, flag) in [
+        (FLUSH, Io::FLAG_PREFLUSH),
+        (SYNC, Io::FLAG_SYNC),
+        (AHEAD, Io::FLAG_RAHEAD),
+        (META, Io::FLAG_META),
+        (FUA, Io::FLAG_FUA),
+    ] {
+        if r.action & bit != 0 && !(bit == FLUSH && op == Op::FLUSH) {
+            flags |= flag;
+        }
+    }
+    (op, flags)
+}
+
+#[cfg(test)]
+#[path = "blktrace_tests.rs"]
+mod tests;

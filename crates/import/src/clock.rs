@@ -1,0 +1,269 @@
+//! Time stamps as tools print them in many languages: groups of digits with something between them.
+
+use jiff::civil::{Date, DateTime, Time};
+
+/// Which of two small numbers is the month.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DateOrder {
+    /// `11/21/26`.
+    MonthFirst,
+    /// `21/11/26`.
+    DayFirst,
+}
+
+/// A stamp: wall clock if it has a date, else only a time of day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stamp {
+    /// Nanoseconds since the Unix epoch; local time without a zone is taken for UTC.
+    Unix(i64),
+    /// Nanoseconds since midnight.
+    TimeOfDay(i64),
+}
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Reads a line that holds a time stamp and nothing else; `None` if it is no such line.
+pub fn parse_stamp(line: &str, order: DateOrder) -> Option<Stamp> {
+    let line = line.trim();
+    if line.len() > 80 {
+        return None;
+    }
+    let line = line.strip_prefix("Time:").unwrap_or(line).trim();
+    if (9..=11).contains(&line.len()) && line.bytes().all(|b| b.is_ascii_digit()) {
+        return line.parse::<i64>().ok().map(|s| Stamp::Unix(s * SECOND));
+    }
+    if !line.split(|c: char| !c.is_ascii_alphabetic()).all(may_stand_in_stamp) {
+        return None;
+    }
+    let groups = digit_groups(line);
+    let pm = [("PM", true), ("pm", true), ("p.m.", true), ("下午", true), ("오후", true), ("午後", true)]
+        .iter()
+        .any(|(word, _)| line.contains(word));
+    let am = ["AM", "am", "a.m.", "上午", "오전", "午前"].iter().any(|word| line.contains(word));
+    let month = english_month(line);
+    let n = groups.len();
+    if n == 3 && month.is_none() && is_clock(&groups) {
+        return time(&groups, am, pm).map(|t| Stamp::TimeOfDay(nanos(t)));
+    }
+    // With the month as a word: day and year (in either order of appearance), then the time.
+    if let (Some(month), 5..=6) = (month, n) {
+        if is_clock(&groups[2..5]) {
+            let date = make_date(groups[1].value, month, groups[0].value)?;
+            return zoned(date, time(&groups[2..5], am, pm)?, groups.get(5).copied());
+        }
+        // `Sat Nov 21 09:20:01 UTC 2026`, as date(1) prints.
+        if n == 5 && is_clock(&groups[1..4]) {
+            let date = make_date(groups[4].value, month, groups[0].value)?;
+            return zoned(date, time(&groups[1..4], am, pm)?, None);
+        }
+        return None;
+    }
+    if !(6..=7).contains(&n) || !is_clock(&groups[3..6]) {
+        return None;
+    }
+    zoned(parse_date(&groups[..3], order)?, time(&groups[3..6], am, pm)?, groups.get(6).copied())
+}
+
+/// The same line read with the month first and with the day first: which one is right may show later in the file.
+pub fn parse_both(line: &str) -> Option<[Stamp; 2]> {
+    let of = |order| parse_stamp(line, order);
+    let (month_first, day_first) = (of(DateOrder::MonthFirst), of(DateOrder::DayFirst));
+    Some([month_first.or(day_first)?, day_first.or(month_first)?])
+}
+
+/// The date of a banner (`11/21/26`, `2026-11-21`, `21.11.2026`).
+pub fn parse_banner_date(word: &str, order: DateOrder) -> Option<i64> {
+    let groups = digit_groups(word);
+    if groups.len() != 3 {
+        return None;
+    }
+    unix(parse_date(&groups, order)?.to_datetime(Time::midnight()))
+}
+
+/// Whether this date can only be read with the day first; settles `05/06/26` elsewhere in the same file.
+pub fn day_must_be_first(line: &str) -> bool {
+    let groups = digit_groups(line.trim());
+    (groups.len() == 3 || groups.len() >= 6) && groups[0].digits <= 2 && (13..=31).contains(&groups[0].value)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    value: i64,
+    digits: usize,
+    /// What stands before it.
+    before: Option<char>,
+}
+
+fn digit_groups(line: &str) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    let mut previous = None;
+    for c in line.chars() {
+        match (c.to_digit(10), previous) {
+            (Some(d), Some(p)) if char::is_ascii_digit(&p) => {
+                if let Some(g) = groups.last_mut() {
+                    g.value = g.value.saturating_mul(10).saturating_add(i64::from(d));
+                    g.digits += 1;
+                }
+            }
+            (Some(d), before) => groups.push(Group { value: i64::from(d), digits: 1, before }),
+            (None, _) => {}
+        }
+        previous = Some(c);
+        if groups.len() > 8 {
+            break;
+        }
+    }
+    groups
+}
+
+/// Hours, minutes and seconds with what separates them: three numbers with blanks between are none.
+fn is_clock(g: &[Group]) -> bool {
+    let separates = |g: &Group| matches!(g.before, Some(':' | '.' | '時' | '时' | '分' | '시' | '분' | ' '));
+    let shows = |g: &Group| matches!(g.before, Some(c) if c != ' ');
+    g.len() == 3
+        && g[0].value < 24
+        && g[1].value < 60
+        && g[2].value < 61
+        && separates(&g[1])
+        && (shows(&g[1]) || shows(&g[2]))
+}
+
+/// Letters of a time stamp: `T`, the half of a day, a zone, the names of days and months, `h` and `min`. Names of devices
+/// are none of these.
+fn may_stand_in_stamp(word: &str) -> bool {
+    const SHORT: [&str; 8] = ["Time", "h", "min", "s", "am", "pm", "a", "p"];
+    const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+    let capitals = word.len() <= 5 && word.bytes().all(|b| b.is_ascii_uppercase());
+    let day = word.get(..3).is_some_and(|start| DAYS.contains(&start.to_ascii_lowercase().as_str()));
+    word.is_empty() || capitals || day || word == "m" || SHORT.contains(&word) || english_month(word).is_some()
+}
+
+fn time(g: &[Group], am: bool, pm: bool) -> Option<Time> {
+    let hour = match g[0].value {
+        12 if am => 0,
+        h if pm && h < 12 => h + 12,
+        h => h,
+    };
+    Time::new(i8::try_from(hour).ok()?, i8::try_from(g[1].value).ok()?, i8::try_from(g[2].value.min(59)).ok()?, 0).ok()
+}
+
+fn nanos(t: Time) -> i64 {
+    (i64::from(t.hour()) * 3600 + i64::from(t.minute()) * 60 + i64::from(t.second())) * SECOND
+}
+
+fn parse_date(g: &[Group], order: DateOrder) -> Option<Date> {
+    let [a, b, c] = [g[0], g[1], g[2]];
+    if a.digits == 4 || a.value > 31 {
+        return make_date(a.value, b.value, c.value);
+    }
+    let day_first = match b.before {
+        Some('/') => order == DateOrder::DayFirst || a.value > 12,
+        _ => b.value <= 12,
+    };
+    if day_first { make_date(c.value, b.value, a.value) } else { make_date(c.value, a.value, b.value) }
+}
+
+fn make_date(year: i64, month: i64, day: i64) -> Option<Date> {
+    let year = if year < 100 { 2000 + year } else { year };
+    Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()
+}
+
+fn english_month(line: &str) -> Option<i64> {
+    const NAMES: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    line.split(|c: char| !c.is_ascii_alphabetic()).find_map(|word| {
+        let start = word.get(..3)?.to_ascii_lowercase();
+        NAMES.iter().position(|n| *n == start).map(|i| i as i64 + 1)
+    })
+}
+
+fn zoned(date: Date, time: Time, zone: Option<Group>) -> Option<Stamp> {
+    let local = unix(date.to_datetime(time))?;
+    let offset = match zone {
+        Some(z) if z.digits == 4 => {
+            let seconds = (z.value / 100 * 60 + z.value % 100) * 60;
+            if z.before == Some('-') { -seconds } else { seconds }
+        }
+        Some(_) => return None,
+        None => 0,
+    };
+    Some(Stamp::Unix(local - offset * SECOND))
+}
+
+fn unix(t: DateTime) -> Option<i64> {
+    let ns = t.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_nanosecond();
+    i64::try_from(ns).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOON: i64 = 1_795_252_801; // 2026-11-21 09:20:01 UTC
+
+    #[test]
+    fn every_language_says_the_same_instant() {
+        for line in [
+            "11/21/2026 09:20:01 AM",
+            "11/21/26 09:20:01",
+            "21/11/26 09:20:01",
+            "21.11.2026 09:20:01",
+            "21-11-2026 09:20:01",
+            "2026-11-21 09:20:01",
+            "2026-11-21T09:20:01+0000",
+            "2026-11-21T10:20:01+0100",
+            "2026-11-21T04:20:01-0500",
+            "2026年11月21日 09時20分01秒",
+            "2026年11月21日 09:20:01",
+            "2026/11/21 09:20:01",
+            "Saturday 21 November 2026 09:20:01 AM",
+            "Sat Nov 21 09:20:01 UTC 2026",
+            "Saturday, November 21, 2026 09:20:01 AM UTC",
+            "1795252801",
+        ] {
+            assert_eq!(parse_stamp(line, DateOrder::MonthFirst), Some(Stamp::Unix(NOON * SECOND)), "{line}");
+        }
+        let evening = Some(Stamp::Unix((NOON + 12 * 3600) * SECOND));
+        assert_eq!(parse_stamp("11/21/2026 09:20:01 PM", DateOrder::MonthFirst), evening);
+        assert_eq!(parse_stamp("Time: 09:20:01 PM", DateOrder::MonthFirst), Some(Stamp::TimeOfDay(76_801 * SECOND)));
+    }
+
+    #[test]
+    fn the_files_order_settles_what_a_line_leaves_open() {
+        let may = parse_stamp("05/06/26 00:00:00", DateOrder::MonthFirst);
+        let june = parse_stamp("05/06/26 00:00:00", DateOrder::DayFirst);
+        assert_ne!(may, june);
+        assert!(day_must_be_first("21/11/26 09:20:01"));
+        assert!(!day_must_be_first("11/21/26 09:20:01"));
+    }
+
+    #[test]
+    fn other_lines_are_no_stamps() {
+        for line in [
+            "",
+            "sda 1.00 2.00 3.00 4.00 5.00 6.00",
+            "avg-cpu:  %user",
+            "Linux 6.1.0 (host) 11/21/26 _x86_64_ (2 CPU)",
+            "12",
+            "99/99/99 99:99:99",
+            "loop0 1 2",
+            "sda1 2 3 4 5 6",
+            "dm-0 10.00 20",
+            "md0: 10:20:30",
+            "1 2 3",
+            "2026 11 21 9 20 1",
+        ] {
+            assert_eq!(parse_stamp(line, DateOrder::MonthFirst), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_lines_never_panic(line in "\\PC{0,90}", digits in "[0-9:/. -]{0,60}") {
+            let _ = parse_stamp(&line, DateOrder::DayFirst);
+            let _ = parse_stamp(&digits, DateOrder::MonthFirst);
+            let _ = parse_banner_date(&digits, DateOrder::MonthFirst);
+            let _ = day_must_be_first(&digits);
+        }
+    }
+}

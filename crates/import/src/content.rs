@@ -1,0 +1,231 @@
+//! The bytes of a log, from wherever they come: a file, standard input, either of them compressed by gzip. They are read
+//! piece by piece, so that a log of any size takes no more memory than what is made of it.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::{BufReader, Cursor, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use super::log::ImportError;
+use super::recognise::LOOK;
+
+/// More than this is imported in parts: its rows would not fit into memory.
+const MAX_BYTES: u64 = 4 << 30;
+/// JSON is read whole, because its end may be missing and its keys may come in any order.
+const MAX_JSON_BYTES: u64 = 256 << 20;
+/// Text of tables shrinks to a tenth, that of idle devices to a fiftieth.
+const MAX_EXPANSION: u64 = 100;
+/// Less than this is unpacked whatever it was packed into.
+const SMALL: u64 = 64 << 20;
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const PIECE: usize = 64 << 10;
+
+/// Why the rest of a log was not read.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    Read(std::io::Error),
+    /// What is compressed is damaged.
+    Packed(std::io::Error),
+    TooLarge,
+    TooDense,
+}
+
+/// A log that is being read. Errors end it and are kept until [`Content::close`].
+pub(super) struct Content {
+    inner: Box<dyn Read>,
+    /// Bytes read of what is compressed.
+    packed: Option<Rc<Cell<u64>>>,
+    bytes: u64,
+    most: u64,
+    hash: DefaultHasher,
+    trouble: Option<Trouble>,
+}
+
+struct Counted<R>(R, Rc<Cell<u64>>);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.0.read(buffer)?;
+        self.1.set(self.1.get() + n as u64);
+        Ok(n)
+    }
+}
+
+/// What could not be read.
+struct Broken(Option<std::io::Error>);
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
+impl Content {
+    /// `file`, or standard input for `-`, and its first bytes, which say what it is.
+    pub fn open(file: &Path) -> Result<(Content, Vec<u8>), ImportError> {
+        if file.is_dir() {
+            return Err(ImportError::Directory(file.to_owned()));
+        }
+        let failed = |source| ImportError::Read { file: file.to_owned(), source };
+        let raw: Box<dyn Read> = match file.as_os_str().as_encoded_bytes() {
+            b"-" => Box::new(std::io::stdin()),
+            _ => Box::new(File::open(file).map_err(failed)?),
+        };
+        Content::of(raw).map_err(failed)
+    }
+
+    /// What is in memory already.
+    pub fn of_bytes(bytes: &[u8]) -> Content {
+        let (inner, hash) = (Box::new(Cursor::new(bytes.to_vec())), DefaultHasher::new());
+        Content { inner, packed: None, bytes: 0, most: MAX_BYTES, hash, trouble: None }
+    }
+
+    fn of(mut raw: Box<dyn Read>) -> std::io::Result<(Content, Vec<u8>)> {
+        let magic = first_bytes(&mut raw, GZIP.len())?;
+        let is_packed = magic == GZIP;
+        let raw = Cursor::new(magic).chain(raw);
+        let packed = is_packed.then(Rc::<Cell<u64>>::default);
+        let inner: Box<dyn Read> = match &packed {
+            Some(count) => Box::new(flate2::read::MultiGzDecoder::new(Counted(raw, Rc::clone(count)))),
+            None => Box::new(raw),
+        };
+        let mut content =
+            Content { inner, packed, bytes: 0, most: MAX_BYTES, hash: DefaultHasher::new(), trouble: None };
+        let head = first_bytes(&mut content, LOOK)?;
+        let rest: Box<dyn Read> = match content.trouble.take() {
+            Some(Trouble::Packed(e) | Trouble::Read(e)) => Box::new(Broken(Some(e))),
+            _ => std::mem::replace(&mut content.inner, Box::new(std::io::empty())),
+        };
+        content.inner = Box::new(Cursor::new(head.clone()).chain(rest));
+        (content.bytes, content.hash) = (0, DefaultHasher::new());
+        Ok((content, head))
+    }
+
+    /// Whether it cannot be read even as far as its format would show.
+    pub fn is_broken_at_start(&mut self) -> bool {
+        first_bytes(self, LOOK + 1).is_err() || matches!(self.trouble, Some(Trouble::Packed(_) | Trouble::Read(_)))
+    }
+
+    /// Everything, for formats that cannot be read line by line.
+    pub fn whole(&mut self) -> Vec<u8> {
+        self.most = MAX_JSON_BYTES;
+        let mut bytes = Vec::new();
+        if let Err(e) = self.read_to_end(&mut bytes) {
+            self.trouble = Some(Trouble::Read(e));
+        }
+        bytes
+    }
+
+    /// To be read in pieces of a fixed size.
+    pub fn buffered(&mut self) -> BufReader<&mut Content> {
+        BufReader::with_capacity(PIECE, self)
+    }
+
+    pub fn buffered_whole(self) -> BufReader<Content> {
+        BufReader::with_capacity(PIECE, self)
+    }
+
+    /// What the content was, so that the same one is known again.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.bytes, self.hash.finish())
+    }
+
+    /// Where a compressed log ends that is damaged, and why; an error if it could not be read as far as needed.
+    pub fn close(&mut self, file: &Path) -> Result<Option<(u64, String)>, ImportError> {
+        match self.trouble.take() {
+            None => Ok(None),
+            Some(Trouble::Packed(e)) => Ok(Some((self.bytes, format!("the rest cannot be unpacked: {e}")))),
+            Some(Trouble::Read(source)) => Err(ImportError::Read { file: file.to_owned(), source }),
+            Some(Trouble::TooLarge) => Err(ImportError::TooLarge(file.to_owned(), self.most >> 20)),
+            Some(Trouble::TooDense) => Err(ImportError::TooDense(file.to_owned(), MAX_EXPANSION)),
+        }
+    }
+
+    fn over_limit(&self) -> Option<Trouble> {
+        let dense = |packed: &Rc<Cell<u64>>| self.bytes > SMALL.max(packed.get().saturating_mul(MAX_EXPANSION));
+        if self.packed.as_ref().is_some_and(dense) {
+            return Some(Trouble::TooDense);
+        }
+        (self.bytes > self.most).then_some(Trouble::TooLarge)
+    }
+}
+
+impl Read for Content {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.trouble.is_some() {
+            return Ok(0);
+        }
+        let n = match self.inner.read(buffer) {
+            Ok(n) => n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => return Err(e),
+            Err(e) => {
+                self.trouble = Some(if self.packed.is_some() { Trouble::Packed(e) } else { Trouble::Read(e) });
+                return Ok(0);
+            }
+        };
+        self.bytes += n as u64;
+        self.hash.write(&buffer[..n]);
+        self.trouble = self.over_limit();
+        Ok(if self.trouble.is_some() { 0 } else { n })
+    }
+}
+
+fn first_bytes(from: &mut dyn Read, most: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(most as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write as _;
+
+    use super::*;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packed.write_all(text).unwrap();
+        packed.finish().unwrap()
+    }
+
+    fn unpacked(packed: Vec<u8>) -> (Vec<u8>, Content) {
+        let (mut content, head) = Content::of(Box::new(Cursor::new(packed))).unwrap();
+        let bytes = content.whole();
+        assert!(bytes.starts_with(&head));
+        (bytes, content)
+    }
+
+    #[test]
+    fn a_packed_log_is_unpacked_as_far_as_it_goes() {
+        let text: Vec<u8> =
+            (0..20_000u32).flat_map(|i| format!("{}\n", i.wrapping_mul(2_654_435_761)).into_bytes()).collect();
+        let mut packed = gzip(&text);
+        let (whole, mut content) = unpacked(packed.clone());
+        assert!(whole == text && content.close(Path::new("x")).unwrap().is_none());
+        assert_eq!(content.identity(), unpacked(text.clone()).1.identity(), "packed or not");
+        let (twice, _) = unpacked([&packed[..], &gzip(b"more\n")].concat());
+        assert!(twice.ends_with(b"more\n"), "rotated logs are often joined");
+        for part in [packed.len() / 2, 3000] {
+            packed.truncate(part);
+            let (part, mut content) = unpacked(packed.clone());
+            let (at, _) = content.close(Path::new("x")).unwrap().unwrap();
+            assert!(at == part.len() as u64 && at > 1000 && text.starts_with(&part));
+        }
+    }
+
+    #[test]
+    fn what_would_fill_the_memory_is_refused() {
+        let (_, mut content) = unpacked(gzip(&vec![b'1'; SMALL as usize + 1]));
+        assert!(matches!(content.close(Path::new("x")), Err(ImportError::TooDense(..))));
+        let endless = Box::new(Cursor::new(b"{".to_vec()).chain(std::io::repeat(b' ')));
+        let (mut content, _) = Content::of(endless).unwrap();
+        let mut few = content.buffered().take(1000);
+        assert_eq!(std::io::copy(&mut few, &mut std::io::sink()).unwrap(), 1000);
+        content.bytes = MAX_BYTES;
+        assert_eq!(content.read(&mut [0; 10]).unwrap(), 0);
+        assert!(matches!(content.close(Path::new("x")), Err(ImportError::TooLarge(..))));
+    }
+}

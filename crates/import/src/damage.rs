@@ -1,0 +1,69 @@
+//! What could not be read or understood: counted in full, named up to a limit.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How many places are kept by name; the rest is only counted.
+const NAMED: usize = 20;
+const OTHERS_NAMED: usize = 3;
+
+/// A place that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub file: PathBuf,
+    /// Its line, counted from 1; for binary files the offset in bytes.
+    pub at: u64,
+    /// Whether [`Place::at`] is an offset.
+    pub binary: bool,
+    /// What was wrong.
+    pub why: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = if self.binary { "byte" } else { "line" };
+        write!(f, "{}: {unit} {}: {}", self.file.display(), self.at, self.why)
+    }
+}
+
+/// All damage of an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// How many lines (or binary records) were lost.
+    pub count: u64,
+    /// The first of them.
+    pub places: Vec<Place>,
+    /// Lines that belong to no table or event: messages, shell prompts, prose. Nothing is lost with them.
+    pub other_lines: u64,
+    /// The first of these.
+    pub other_places: Vec<Place>,
+}
+
+impl Damage {
+    /// Counts a damaged line.
+    pub fn line(&mut self, file: &Path, line: u64, why: impl Into<String>) {
+        self.note(file, line, false, why);
+    }
+
+    /// Counts a damaged binary record.
+    pub fn record(&mut self, file: &Path, offset: u64, why: impl Into<String>) {
+        self.note(file, offset, true, why);
+    }
+
+    /// Counts a line outside of what the log's tool prints.
+    pub fn other(&mut self, file: &Path, line: u64) {
+        self.other_lines += 1;
+        if self.other_places.len() < OTHERS_NAMED {
+            let why = "not understood".to_owned();
+            self.other_places.push(Place { file: file.to_owned(), at: line, binary: false, why });
+        }
+    }
+
+    fn note(&mut self, file: &Path, at: u64, binary: bool, why: impl Into<String>) {
+        self.count += 1;
+        if self.places.len() < NAMED {
+            self.places.push(Place { file: file.to_owned(), at, binary, why: why.into() });
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Device numbers for logs that only know names.
+
+use std::collections::{BTreeSet, HashMap};
+
+use iolens_core::model::{DevId, Device};
+
+/// Names seen so far and the numbers they got. The same name on two hosts is two devices.
+#[derive(Debug, Default)]
+pub struct Devices {
+    ids: HashMap<(Option<String>, Vec<u8>), DevId>,
+    list: Vec<(Option<String>, Device)>,
+    host: Option<String>,
+}
+
+impl Devices {
+    /// The host that the names to come are of, if it is known.
+    pub fn set_host(&mut self, host: Option<String>) {
+        self.host = host;
+    }
+
+    /// The number of `name`: a made-up one (major 0, which no disk has), unless the name itself is `MAJ:MIN` or `MAJ,MIN`.
+    pub fn by_name(&mut self, name: &[u8]) -> DevId {
+        let key = (self.host.clone(), name.to_owned());
+        if let Some(id) = self.ids.get(&key) {
+            return *id;
+        }
+        let text = String::from_utf8_lossy(name.trim_ascii()).into_owned();
+        let id = number(&text).unwrap_or_else(|| DevId::new(0, self.list.len() as u32 + 1));
+        self.ids.insert(key, id);
+        self.list.push((self.host.clone(), Device::named(text, id)));
+        id
+    }
+
+    /// A device of which the log knows the number only.
+    pub fn by_number(&mut self, id: DevId) -> DevId {
+        if !self.list.iter().any(|(_, d)| d.id == id) {
+            self.list.push((None, Device::named(id.to_string(), id)));
+        }
+        id
+    }
+
+    /// A pseudo-device that stands for several: its name says so, and its identity keeps it out of sums.
+    pub fn aggregate(&mut self, name: &str) -> DevId {
+        self.aggregate_as(name.as_bytes(), name)
+    }
+
+    /// A group of devices that iostat sums up (`-g`); a blank before its name tells it from a device of that name.
+    pub fn group(&mut self, name: &[u8]) -> DevId {
+        let text = String::from_utf8_lossy(name).into_owned();
+        self.aggregate_as(&[b" ", name].concat(), &format!("group:{text}"))
+    }
+
+    fn aggregate_as(&mut self, key: &[u8], identity: &str) -> DevId {
+        let id = self.by_name(key);
+        if let Some((_, d)) = self.list.iter_mut().find(|(_, d)| d.id == id) {
+            d.stable_id = Some(format!("aggregate:{identity}"));
+        }
+        id
+    }
+
+    /// All of them, in order of appearance, and which numbers stand for others: where one host is known only, a log that
+    /// does not say its host is of that one. Names of several hosts get theirs in front.
+    pub fn into_list(mut self) -> (Vec<Device>, HashMap<DevId, DevId>) {
+        let hosts: BTreeSet<String> = self.list.iter().filter_map(|(host, _)| host.clone()).collect();
+        let mut same = HashMap::new();
+        if hosts.len() == 1 {
+            let mut first: HashMap<(Option<String>, String), DevId> = HashMap::new();
+            self.list.retain(|(_, d)| {
+                let id = *first.entry((d.stable_id.clone(), d.name.clone())).or_insert(d.id);
+                id == d.id || same.insert(d.id, id).is_some()
+            });
+        }
+        let named = |(host, mut device): (Option<String>, Device)| {
+            if let (Some(host), true) = (host, hosts.len() > 1) {
+                device.name = format!("{host}/{}", device.name);
+            }
+            device
+        };
+        (self.list.into_iter().map(named).collect(), same)
+    }
+}
+
+fn number(name: &str) -> Option<DevId> {
+    let (major, minor) = name.split_once([':', ','])?;
+    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    (major < 1 << 11 && minor < 1 << 20).then(|| DevId::new(major, minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_numbers_once_and_numbers_stay() {
+        let mut d = Devices::default();
+        let a = d.by_name(b"sda");
+        assert_eq!(d.by_name(b"sda"), a);
+        assert_ne!(d.by_name(b"sdb"), a);
+        assert_eq!(d.by_name(b"254,0"), DevId::new(254, 0));
+        assert_eq!(d.by_name(b"\xff"), DevId::new(0, 4));
+        assert_eq!(d.into_list().0.len(), 4);
+    }
+
+    #[test]
+    fn hosts_keep_their_devices_apart_and_a_silent_log_is_of_the_only_one() {
+        let mut d = Devices::default();
+        let silent = d.by_name(b"sda");
+        d.set_host(Some("a".to_owned()));
+        let of_a = d.by_name(b"sda");
+        let group = d.group(b"sda");
+        assert!(silent != of_a && group != of_a);
+        let names = |list: &[Device]| list.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+        let mut two = Devices::default();
+        std::mem::swap(&mut two, &mut d);
+        two.set_host(Some("b".to_owned()));
+        two.by_name(b"sda");
+        let (list, same) = two.into_list();
+        assert_eq!((names(&list), same.len()), (["sda", "a/sda", "a/sda", "b/sda"].map(str::to_owned).to_vec(), 0));
+        let silent = d.by_name(b"sda");
+        d.set_host(Some("a".to_owned()));
+        let of_a = d.by_name(b"sda");
+        let (list, same) = d.into_list();
+        assert_eq!((names(&list), same), (vec!["sda".to_owned()], HashMap::from([(of_a, silent)])));
+    }
+}

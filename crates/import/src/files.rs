@@ -1,0 +1,189 @@
+//! Files are opened, recognised, and read by the parser of their kind.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+
+use super::content::Content;
+use super::finish::finish;
+use super::log::{ImportError, ImportOptions, Imported, Log, Shared};
+use super::recognise::{Kind, recognise, table_kind};
+use super::text::{Line, Lines};
+use super::{biosnoop, blktrace, block_events, fio_json, fio_log, iostat_json, iostat_text, rate_table, unrecognised};
+
+/// Imports files as one recording. Files of blktrace are taken together, CPU by CPU; other files one after the other.
+///
+/// # Errors
+/// A file cannot be read, is of no known format or holds nothing; or [`ImportOptions::strict`] and something is damaged.
+pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Imported, ImportError> {
+    let mut shared = Shared::default();
+    let mut logs = Vec::new();
+    let mut traces: Vec<blktrace::Cursor> = Vec::new();
+    let mut heads: HashMap<Vec<u8>, &Path> = HashMap::new();
+    let mut seen: HashMap<_, &Path> = HashMap::new();
+    let mut notes = Vec::new();
+    for file in files {
+        let (mut content, head) = Content::open(file)?;
+        let Some(kind) = recognise(&head) else {
+            // blktrace leaves an empty file for a processor that saw nothing.
+            let broken = content.is_broken_at_start().then(|| "its compression is damaged".to_owned());
+            if head.is_empty() && files.len() > 1 && broken.is_none() {
+                continue;
+            }
+            return Err(ImportError::Unknown(file.clone(), broken.or_else(|| unrecognised::explanation(&head))));
+        };
+        let first = if kind == Kind::Blktrace {
+            // Each record has its time and its number: files that begin alike are one file.
+            let first = heads.insert(head, file);
+            if first.is_none() {
+                traces.push(blktrace::Cursor::new(file, content));
+            }
+            first
+        } else {
+            let damage = shared.damage.clone();
+            let read = read(kind, file, &mut content, options, &mut shared)?;
+            // What the values of fio's logs are stands in the name.
+            let name = file.file_name().filter(|_| kind == Kind::FioLog);
+            let first = seen.insert((content.identity(), name.map(ToOwned::to_owned)), file);
+            match first {
+                None => logs.extend(read),
+                Some(_) => shared.damage = damage,
+            }
+            first
+        };
+        if let Some(first) = first {
+            notes.push(format!("{} was left out: it is the same log as {}", file.display(), first.display()));
+        }
+    }
+    if let Some(first) = traces.first() {
+        let mut log = Log::new(&first.path, options, shared);
+        blktrace::parse(&mut log, traces)?;
+        shared = log.share();
+        logs.push((Kind::Blktrace, log));
+    }
+    finish(logs, shared, notes, options)
+}
+
+/// The logs in one file that is no trace of blktrace: several if it holds tables of several tools.
+fn read(
+    kind: Kind,
+    file: &Path,
+    content: &mut Content,
+    options: ImportOptions,
+    shared: &mut Shared,
+) -> Result<Vec<(Kind, Log)>, ImportError> {
+    let log = Log::new(file, options, std::mem::take(shared));
+    let mut logs = match kind {
+        Kind::IostatJson | Kind::FioJson => parse_whole(log, kind, &content.whole()),
+        _ => parse_lines(log, kind, &mut content.buffered()),
+    };
+    if let Some((_, log)) = logs.last_mut() {
+        *shared = log.share();
+    }
+    if let Some((at, why)) = content.close(file)? {
+        shared.damage.record(file, at, why);
+    }
+    Ok(logs)
+}
+
+/// Imports one file's content that was read already; the path is for messages only (and tells fio's logs apart).
+///
+/// # Errors
+/// As [`import_files`].
+pub fn parse_bytes(kind: Kind, file: &Path, bytes: &[u8], options: ImportOptions) -> Result<Imported, ImportError> {
+    let mut log = Log::new(file, options, Shared::default());
+    let mut logs = match kind {
+        Kind::IostatJson | Kind::FioJson => parse_whole(log, kind, bytes),
+        Kind::Blktrace => {
+            blktrace::parse(&mut log, vec![blktrace::Cursor::new(file, Content::of_bytes(bytes))])?;
+            vec![(kind, log)]
+        }
+        _ => parse_lines(log, kind, &mut &*bytes),
+    };
+    let shared = logs.last_mut().map(|(_, log)| log.share()).unwrap_or_default();
+    finish(logs, shared, Vec::new(), options)
+}
+
+fn parse_whole(mut log: Log, kind: Kind, bytes: &[u8]) -> Vec<(Kind, Log)> {
+    if kind == Kind::FioJson {
+        fio_json::parse(&mut log, bytes)
+    } else {
+        iostat_json::parse(&mut log, bytes)
+    }
+    vec![(kind, log)]
+}
+
+fn parse_lines(mut log: Log, kind: Kind, source: &mut dyn BufRead) -> Vec<(Kind, Log)> {
+    let lines = &mut Lines::new(source);
+    match kind {
+        Kind::FioLog => fio_log::parse(&mut log, lines),
+        Kind::Biosnoop => biosnoop::parse(&mut log, lines),
+        Kind::BlockEvents => block_events::parse(&mut log, lines),
+        _ => return parse_tables(log, kind, lines),
+    }
+    vec![(kind, log)]
+}
+
+enum Tables {
+    Iostat(Box<iostat_text::Parser>),
+    Rates(rate_table::Parser),
+}
+
+impl Tables {
+    fn new(kind: Kind) -> Tables {
+        match kind {
+            Kind::RateTable => Tables::Rates(rate_table::Parser::default()),
+            _ => Tables::Iostat(Box::new(iostat_text::Parser::new(kind))),
+        }
+    }
+
+    fn line(&mut self, log: &mut Log, line: Line<'_>) {
+        match self {
+            Tables::Iostat(p) => p.line(log, line),
+            Tables::Rates(p) => p.line(log, line),
+        }
+    }
+
+    fn finish(self, log: &mut Log) {
+        match self {
+            Tables::Iostat(p) => p.finish(log),
+            Tables::Rates(p) => p.finish(log),
+        }
+    }
+}
+
+/// Articles and tickets show several tools' output one below the other: a heading of another kind ends one log and begins,
+/// or goes on with, another.
+fn parse_tables(log: Log, kind: Kind, lines: &mut Lines<'_>) -> Vec<(Kind, Log)> {
+    let mut all = vec![(kind, log, Tables::new(kind))];
+    let mut now = 0;
+    while let Some(line) = lines.next_line() {
+        if let Some(other) = table_kind(line.bytes).filter(|k| *k != all[now].0) {
+            let shared = all[now].1.share();
+            now = all.iter().position(|a| a.0 == other).unwrap_or_else(|| {
+                let log = Log::new(&all[0].1.file, all[0].1.options, Shared::default());
+                all.push((other, log, Tables::new(other)));
+                all.len() - 1
+            });
+            (all[now].1.devices, all[now].1.damage) = (shared.devices, shared.damage);
+        }
+        let (_, log, tables) = &mut all[now];
+        tables.line(log, line);
+    }
+    let mut shared = all[now].1.share();
+    let mut logs = Vec::new();
+    for (kind, mut log, tables) in all {
+        (log.devices, log.damage) = (shared.devices, shared.damage);
+        tables.finish(&mut log);
+        shared = log.share();
+        logs.push((kind, log));
+    }
+    // Of several kinds of tables one may be no more than a heading.
+    if logs.iter().any(|(_, log)| log.first_ns().is_some()) {
+        logs.retain(|(_, log)| log.first_ns().is_some());
+    }
+    if let Some((_, last)) = logs.last_mut() {
+        (last.devices, last.damage) = (shared.devices, shared.damage);
+    }
+    logs
+}

@@ -1,0 +1,217 @@
+//! All logs of an import on one time line, each I/O and each row of a table once.
+
+use std::collections::{BTreeSet, HashMap};
+
+use iolens_core::model::{
+    DevId, Device, IntervalRates, Io, LossReason, Lost, Observation, RateRows, RecordingMeta, Source, layers_above,
+};
+
+use super::log::{Epoch, ImportError, ImportOptions, Imported, Log, Shared};
+use super::recognise::Kind;
+
+pub(super) fn finish(
+    mut logs: Vec<(Kind, Log)>,
+    shared: Shared,
+    notes: Vec<String>,
+    options: ImportOptions,
+) -> Result<Imported, ImportError> {
+    let Shared { devices, damage } = shared;
+    if let (true, Some(first)) = (options.strict, damage.places.first()) {
+        return Err(ImportError::Damaged { first: first.clone(), count: damage.count });
+    }
+    for (_, log) in &logs {
+        if log.first_ns().is_none() {
+            let why = log.unusable.unwrap_or("nothing in it could be used");
+            return Err(ImportError::Empty { file: log.file.clone(), why });
+        }
+    }
+    let (devices, same) = devices.into_list();
+    if !same.is_empty() {
+        logs.iter_mut().for_each(|(_, log)| rename(log, &same));
+    }
+    one_after_the_other(&mut logs);
+    let (start_unix_ns, start_monotonic_ns) = align(&mut logs, options);
+    let mut kinds: Vec<Kind> = logs.iter().map(|(k, _)| *k).collect();
+    let mut names: Vec<&str> = kinds.iter().map(|k| k.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut meta = RecordingMeta::new(Source::Import(names.join("+")), start_unix_ns);
+    meta.start_monotonic_ns = start_monotonic_ns;
+    meta.limits = notes;
+    let mut out = Imported {
+        meta,
+        observations: Vec::new(),
+        rates: RateRows::default(),
+        cpu: Vec::new(),
+        bios: Vec::new(),
+        damage,
+        kinds: Vec::new(),
+    };
+    for (_, log) in logs {
+        collect(&mut out, log);
+    }
+    out.kinds.append(&mut kinds);
+    if !out.observations.is_sorted_by_key(Observation::at_ns) {
+        out.observations.sort_by_key(Observation::at_ns);
+    }
+    merge_rows(&mut out, &devices);
+    out.cpu.sort_by_key(|c| (c.to_ns, c.from_ns));
+    out.cpu.dedup();
+    note_layers(&mut out.meta, &devices);
+    out.meta.devices = devices;
+    // Windows are half-open: the last completion must lie before the end.
+    let last = out.observations.last().map(|o| o.at_ns().saturating_add(1));
+    let last = last.max(out.rates.last_ns()).max(out.cpu.last().map(|c| c.to_ns));
+    out.meta.end_ns = last;
+    note_damage(&mut out);
+    Ok(out)
+}
+
+fn rename(log: &mut Log, same: &HashMap<DevId, DevId>) {
+    let of = |dev: DevId| same.get(&dev).copied().unwrap_or(dev);
+    log.rates.replace(0..log.rates.len(), |from, to, dev| (from, to, of(dev)));
+    for o in &mut log.observations {
+        if let Observation::Io(io) = o {
+            io.dev = of(io.dev);
+        }
+    }
+}
+
+/// Rotated logs without time stamps all begin at zero. One that speaks of a device of which another one before it speaks
+/// comes after that, and not before the day of its own banner.
+fn one_after_the_other(logs: &mut [(Kind, Log)]) {
+    const TABLES: [Kind; 5] =
+        [Kind::IostatText, Kind::IostatJson, Kind::SolarisIostat, Kind::FreebsdIostat, Kind::FioJson];
+    let mut ends: HashMap<DevId, i64> = HashMap::new();
+    let first_day = logs.iter().find_map(|(_, l)| l.zero_unix_ns);
+    for (kind, log) in logs.iter_mut().filter(|(k, l)| TABLES.contains(k) && l.epoch == Epoch::Own) {
+        let devices = log.rates.devices();
+        if let Some(end_ns) = devices.iter().filter_map(|d| ends.get(d)).max().copied() {
+            let day_ns = log.zero_unix_ns.zip(first_day).map_or(0, |(own, first)| own.saturating_sub(first));
+            log.shift(end_ns.max(day_ns).saturating_neg());
+            log.limit(match kind {
+                Kind::FioJson => {
+                    "several logs of the same jobs have no dates: they were put one after the other, as given"
+                }
+                _ => {
+                    "several logs of the same devices have no time stamps: they were put one after the other, as given"
+                }
+            });
+        }
+        let end = log.last_ns().unwrap_or(0);
+        ends.extend(devices.into_iter().map(|d| (d, end)));
+    }
+}
+
+/// Puts all logs on one time line and returns its wall clock and monotonic clock.
+fn align(logs: &mut [(Kind, Log)], options: ImportOptions) -> (i64, Option<i64>) {
+    let first_of = |logs: &[(Kind, Log)], e: Epoch| {
+        logs.iter().filter(|(_, l)| l.epoch == e).filter_map(|(_, l)| l.first_ns()).min()
+    };
+    let unix = first_of(logs, Epoch::Unix);
+    let monotonic = first_of(logs, Epoch::Monotonic);
+    for (_, log) in logs.iter_mut() {
+        match log.epoch {
+            Epoch::Unix => log.shift(unix.unwrap_or(0)),
+            Epoch::Monotonic => log.shift(monotonic.unwrap_or(0)),
+            // A time column that starts below zero would count from before the recording.
+            Epoch::Own => log.shift(log.first_ns().unwrap_or(0).min(0)),
+        }
+    }
+    let own = logs.iter().find_map(|(_, l)| l.zero_unix_ns);
+    let wall = options.start_unix_ns.or(unix).or(own);
+    if wall.is_none()
+        && let Some((_, log)) = logs.first_mut()
+    {
+        log.limit("the log has no date: the recording is dated 1970-01-01 (--start gives it one)");
+    }
+    (wall.unwrap_or(0), monotonic)
+}
+
+fn collect(out: &mut Imported, log: Log) {
+    let from_ns = log.ios().map(Io::start_ns).min();
+    let to_ns = log.ios().map(|io| io.done_ns).max();
+    for (ios, reason) in [(log.censored, LossReason::Censored), (log.lost_ios, LossReason::Import)] {
+        if let (Some(from_ns), Some(to_ns), 1..) = (from_ns, to_ns, ios) {
+            let lost = Lost::somewhere(from_ns, to_ns, reason);
+            out.observations.push(Observation::Lost(Lost { ios: i64::try_from(ios).ok(), ..lost }));
+        }
+    }
+    // The longer list takes the other one in: a trace has millions.
+    let mut observations = log.observations;
+    if observations.len() > out.observations.len() {
+        std::mem::swap(&mut observations, &mut out.observations);
+    }
+    out.observations.extend(observations);
+    out.rates.append(log.rates);
+    out.cpu.extend(log.cpu);
+    out.bios.extend(log.bios);
+    out.meta.host = out.meta.host.take().or(log.host);
+    out.meta.kernel = out.meta.kernel.take().or(log.kernel);
+    for l in log.limits {
+        if !out.meta.limits.contains(&l) {
+            out.meta.limits.push(l);
+        }
+    }
+}
+
+/// Of one device and interval there is one row: what several logs say of it is put together.
+fn merge_rows(out: &mut Imported, devices: &[Device]) {
+    let is_job = |d: &&Device| d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:fio:"));
+    let jobs: BTreeSet<DevId> = devices.iter().filter(is_job).map(|d| d.id).collect();
+    let (mut equal, mut different) = (0u64, 0u64);
+    out.rates.sort();
+    out.rates.merge(|a: &IntervalRates, b: &IntervalRates| {
+        if a == b {
+            equal += 1;
+            return *a;
+        }
+        if jobs.contains(&a.dev) && !a.complements(b) {
+            return a.plus(b);
+        }
+        different += u64::from(!a.complements(b));
+        a.or(b)
+    });
+    let mut note = |n: u64, text: &str| {
+        if n > 0 {
+            out.meta.limits.push(format!("{n} rows {text}"));
+        }
+    };
+    note(equal, "stand in the logs more than once, with the same device, time and numbers: they count once");
+    note(different, "say something else of a device and time than a row before them: what the first one says counts");
+}
+
+/// Says what sums over devices leave out, and that they count at the bottom.
+fn note_layers(meta: &mut RecordingMeta, devices: &[Device]) {
+    let disks = devices.iter().filter(|d| !d.is_sum());
+    let layers: Vec<DevId> = layers_above(devices, |_| true).into_iter().map(|(d, _)| d.id).collect();
+    let above = |d: &&Device| d.is_sum() || layers.contains(&d.id);
+    let left_out: Vec<&str> = devices.iter().filter(above).map(|d| &*d.name).collect();
+    if disks.count() == 0 || left_out.is_empty() {
+        return;
+    }
+    let more = left_out.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let names = left_out[..left_out.len().min(MAX_NAMED)].join(", ");
+    meta.limits.push(format!(
+        "sums over devices count an I/O once, on the bottom layer: without {names}{more} (partitions, layers by their names, \
+         groups, an application's view); --by device shows all"
+    ));
+}
+
+/// So many devices are named in one line.
+const MAX_NAMED: usize = 8;
+
+/// Damage is loss: it is stored in the recording too.
+fn note_damage(out: &mut Imported) {
+    if let (n @ 1.., Some(first)) = (out.damage.other_lines, out.damage.other_places.first()) {
+        out.meta.limits.push(format!("{n} lines outside of tables and events were not understood, the first: {first}"));
+    }
+    if out.damage.count == 0 {
+        return;
+    }
+    out.meta.limits.push(format!("{} damaged lines or records were left out", out.damage.count));
+    // How many I/Os a damaged line stood for is not known: a row of a table stands for any number.
+    let lost = Lost::somewhere(0, out.meta.end_ns.unwrap_or(0), LossReason::Import);
+    out.observations.push(Observation::Lost(lost));
+}

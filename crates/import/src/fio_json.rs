@@ -1,0 +1,400 @@
+//! fio's JSON and JSON+, versions 2 and 3.
+
+use std::collections::BTreeMap;
+
+use iolens_core::model::{Class, DevId, IntervalRates};
+
+use super::json::{Json, parse_documents};
+use super::log::{Epoch, Log};
+
+/// One direction of a job.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FioSide {
+    /// Bytes moved.
+    pub bytes: f64,
+    /// I/Os completed, short ones too.
+    pub ios: f64,
+    /// I/Os that moved less than asked.
+    pub short_ios: f64,
+    /// Bytes per second as fio computed them.
+    pub bytes_per_s: f64,
+    /// I/Os per second as fio computed them.
+    pub ios_per_s: f64,
+    /// Time of the job's run, in milliseconds.
+    pub runtime_ms: f64,
+    /// Mean latency from submission to completion, in microseconds; `None` if fio was asked not to measure it.
+    pub lat_mean_us: Option<f64>,
+    /// Mean latency from the kernel's acceptance to completion, in microseconds.
+    pub clat_mean_us: Option<f64>,
+    /// Percentiles of `clat` (or `lat`): (percent, microseconds).
+    pub percentiles_us: Vec<(f64, f64)>,
+}
+
+/// One job, or a group of them with `group_reporting`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FioJob {
+    /// Its name.
+    pub name: String,
+    /// The host that ran it, if a server collected the results.
+    pub host: Option<String>,
+    /// First error, as errno.
+    pub error: f64,
+    /// Options of the job: (name, value), global ones first.
+    pub options: Vec<(String, String)>,
+    /// Reads, writes and trims.
+    pub sides: [FioSide; 3],
+    /// Processor time in user mode, in percent of the run.
+    pub usr_cpu: Option<f64>,
+    /// Processor time in the kernel, in percent of the run.
+    pub sys_cpu: Option<f64>,
+}
+
+impl FioJob {
+    /// The value of an option, the job's own before the global one.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        self.options.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
+    }
+}
+
+/// What fio saw of a disk; it samples every 250 ms, so the counts miss up to that much at both ends.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FioDisk {
+    /// Kernel name.
+    pub name: String,
+    /// Its host, if a server collected the results.
+    pub host: Option<String>,
+    /// Reads and writes.
+    pub ios: [f64; 2],
+    /// Merges of reads and writes.
+    pub merges: [f64; 2],
+    /// Bytes of reads and writes; versions up to 3.33 do not say.
+    pub bytes: [Option<f64>; 2],
+    /// Milliseconds from start to completion, summed.
+    pub ticks_ms: [f64; 2],
+    /// `time_in_queue` in milliseconds.
+    pub in_queue_ms: f64,
+    /// Utilisation in percent, capped at 100 by fio.
+    pub util_percent: f64,
+}
+
+/// One document of fio.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FioRun {
+    /// `fio-3.33`.
+    pub version: Option<String>,
+    /// Wall clock of the end, in nanoseconds since the Unix epoch.
+    pub end_unix_ns: Option<i64>,
+    /// The jobs.
+    pub jobs: Vec<FioJob>,
+    /// The disks under their files.
+    pub disks: Vec<FioDisk>,
+}
+
+/// Reads all documents of a text; also says how many lines were damaged, each with its number and reason.
+pub fn parse_fio(bytes: &[u8]) -> (Vec<FioRun>, Vec<(u64, String)>) {
+    let documents = parse_documents(bytes);
+    (runs(&documents.values), documents.problems.into_iter().map(|p| (p.line, p.why.to_owned())).collect())
+}
+
+fn runs(documents: &[Json<'_>]) -> Vec<FioRun> {
+    documents.iter().map(run).filter(|r| !r.jobs.is_empty() || !r.disks.is_empty()).collect()
+}
+
+fn run(doc: &Json<'_>) -> FioRun {
+    let ms = doc.get("timestamp_ms").and_then(Json::number).map(|ms| ms * 1e6);
+    let end = ms.or_else(|| doc.get("timestamp").and_then(Json::number).map(|s| s * 1e9));
+    // Client/server runs put their jobs elsewhere; duplicate keys come from several groups in old versions.
+    let lists = ["jobs", "client_stats"].iter().flat_map(|k| doc.get_all(k)).flat_map(Json::items);
+    let globals = options(doc.get("global options"));
+    let disks_of =
+        |o: &Json<'_>| o.get_all("disk_util").flat_map(Json::items).filter_map(|d| disk(d, host(o))).collect();
+    let mut disks: Vec<FioDisk> = disks_of(doc);
+    let mut jobs = Vec::new();
+    for j in lists {
+        disks.extend(disks_of(j));
+        // The server's sum repeats the jobs before it.
+        if j.get("jobname").and_then(Json::text) != Some("All clients") {
+            jobs.push(job(j, &globals));
+        }
+    }
+    FioRun {
+        version: doc.get("fio version").and_then(Json::text).map(str::to_owned),
+        end_unix_ns: end.filter(|ns| (0.0..9.2e18).contains(ns)).map(|ns| ns as i64),
+        jobs,
+        disks,
+    }
+}
+
+/// The client that ran a job of `client_stats`.
+fn host(o: &Json<'_>) -> Option<String> {
+    o.get("hostname").and_then(Json::text).map(str::to_owned)
+}
+
+fn options(o: Option<&Json<'_>>) -> Vec<(String, String)> {
+    let text = |v: &Json<'_>| match v {
+        Json::Text(t) => t.clone().into_owned(),
+        Json::Number(n) => n.to_string(),
+        Json::Bool(b) => b.to_string(),
+        _ => String::new(),
+    };
+    o.map(Json::entries).unwrap_or_default().iter().map(|(k, v)| (k.clone().into_owned(), text(v))).collect()
+}
+
+fn job(j: &Json<'_>, globals: &[(String, String)]) -> FioJob {
+    let mut all = globals.to_vec();
+    all.extend(options(j.get("job options")));
+    let side = |key| j.get(key).map(side).unwrap_or_default();
+    FioJob {
+        name: j.get("jobname").and_then(Json::text).unwrap_or("unnamed").to_owned(),
+        host: host(j),
+        error: j.get("error").and_then(Json::number).unwrap_or(0.0),
+        options: all,
+        sides: [side("read"), side("write"), side("trim")],
+        usr_cpu: j.get("usr_cpu").and_then(Json::number),
+        sys_cpu: j.get("sys_cpu").and_then(Json::number),
+    }
+}
+
+fn side(s: &Json<'_>) -> FioSide {
+    let n = |key| s.get(key).and_then(Json::number);
+    let zero = |key| n(key).unwrap_or(0.0);
+    // fio 3 counts nanoseconds in `lat_ns`, fio 2 microseconds in `lat`.
+    let mean = |ns: &str, us: &str| {
+        let of = |key, scale: f64| {
+            let l = s.get(key)?;
+            let measured = l.get("N").and_then(Json::number) != Some(0.0);
+            l.get("mean").and_then(Json::number).filter(|m| measured && *m > 0.0).map(|m| m / scale)
+        };
+        of(ns, 1000.0).or_else(|| of(us, 1.0))
+    };
+    let bytes = n("io_bytes").or_else(|| n("io_kbytes").map(|k| k * 1024.0)).unwrap_or(0.0);
+    FioSide {
+        bytes,
+        ios: zero("total_ios"),
+        short_ios: zero("short_ios"),
+        bytes_per_s: n("bw_bytes").unwrap_or(zero("bw") * 1024.0),
+        ios_per_s: zero("iops"),
+        runtime_ms: zero("runtime"),
+        lat_mean_us: mean("lat_ns", "lat"),
+        clat_mean_us: mean("clat_ns", "clat"),
+        percentiles_us: percentiles(s),
+    }
+}
+
+fn percentiles(s: &Json<'_>) -> Vec<(f64, f64)> {
+    for (key, scale) in [("clat_ns", 1000.0), ("lat_ns", 1000.0), ("clat", 1.0)] {
+        let Some(p) = s.get(key).and_then(|l| l.get("percentile")) else { continue };
+        let pairs = p.entries().iter().filter_map(|(q, v)| Some((q.parse().ok()?, v.number()? / scale)));
+        return pairs.filter(|(q, _): &(f64, f64)| *q > 0.0).collect();
+    }
+    Vec::new()
+}
+
+fn disk(d: &Json<'_>, host: Option<String>) -> Option<FioDisk> {
+    let n = |key: &str| d.get(key).and_then(Json::number).unwrap_or(0.0);
+    let sectors = |key: &str| d.get(key).and_then(Json::number).map(|s| s * 512.0);
+    Some(FioDisk {
+        name: d.get("name").and_then(Json::text)?.to_owned(),
+        host,
+        ios: [n("read_ios"), n("write_ios")],
+        merges: [n("read_merges"), n("write_merges")],
+        bytes: [sectors("read_sectors"), sectors("write_sectors")],
+        ticks_ms: [n("read_ticks"), n("write_ticks")],
+        in_queue_ms: n("in_queue"),
+        util_percent: n("util"),
+    })
+}
+
+/// Each job and each disk becomes a row over the run; jobs of one name on one host are added up.
+pub(super) fn parse(log: &mut Log, bytes: &[u8]) {
+    let documents = parse_documents(bytes);
+    for p in &documents.problems {
+        log.damaged(p.line, p.why);
+    }
+    documents.messages.iter().for_each(|line| log.other_line(*line));
+    let mut runs = runs(&documents.values);
+    let all = runs.len();
+    let mut later = runs.clone().into_iter().skip(1);
+    runs.retain(|run| !later.next().is_some_and(|next| is_interim(run, &next)));
+    if let left_out @ 1.. = all - runs.len() {
+        log.limit(&format!(
+            "{left_out} documents that fio printed while it ran (--status-interval) were left out: the last one includes them"
+        ));
+    }
+    log.epoch = if runs.iter().any(|r| r.end_unix_ns.is_some()) { Epoch::Unix } else { Epoch::Own };
+    let mut begin = 0;
+    for run in &runs {
+        let length = run.length_ns();
+        let to_ns = run.end_unix_ns.unwrap_or(begin + length);
+        begin = to_ns;
+        place(log, run, to_ns.saturating_sub(length), to_ns);
+    }
+    log.limit("source prints sums over a run: no single I/O; rows called fio:JOB are the application's view, others the disk's");
+}
+
+impl FioRun {
+    fn length_ns(&self) -> i64 {
+        let longest = self.jobs.iter().flat_map(|j| &j.sides).map(|s| s.runtime_ms).fold(0.0, f64::max);
+        (longest.clamp(1.0, 1e12) * 1e6) as i64
+    }
+
+    fn ios(&self) -> f64 {
+        self.jobs.iter().flat_map(|j| &j.sides).map(|s| s.ios).sum()
+    }
+}
+
+/// Whether `next` holds all that `run` holds: both began at once, with the same jobs.
+fn is_interim(run: &FioRun, next: &FioRun) -> bool {
+    const CLOCK_NS: u64 = 1_100_000_000;
+    let begin = |r: &FioRun| r.end_unix_ns.map(|end| end.saturating_sub(r.length_ns()));
+    let names = |r: &FioRun| r.jobs.iter().map(|j| (j.host.clone(), j.name.clone())).collect::<Vec<_>>();
+    begin(run).zip(begin(next)).is_some_and(|(a, b)| a.abs_diff(b) <= CLOCK_NS)
+        && run.end_unix_ns < next.end_unix_ns
+        && run.ios() <= next.ios()
+        && names(run) == names(next)
+}
+
+fn place(log: &mut Log, run: &FioRun, from_ns: i64, to_ns: i64) {
+    let seconds = r_seconds(from_ns, to_ns);
+    let mut rows: BTreeMap<DevId, (IntervalRates, u32)> = BTreeMap::new();
+    for job in &run.jobs {
+        log.devices.set_host(job.host.clone());
+        let dev = log.devices.aggregate(&format!("fio:{}", job.name));
+        let r = job_row(job, IntervalRates::new(from_ns, to_ns, dev), seconds);
+        if let Some((sum, jobs)) = rows.get_mut(&dev) {
+            (*sum, *jobs) = (sum.plus(&r), *jobs + 1);
+            continue;
+        }
+        rows.insert(dev, (r, 1));
+        let words: Vec<String> = job.options.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        log.mark(from_ns, "phase", format!("fio {}: {}", job.name, words.join(" ")));
+    }
+    for d in &run.disks {
+        log.devices.set_host(d.host.clone());
+        let dev = log.devices.by_name(d.name.as_bytes());
+        // Each job of a server's clients lists the disks of its host again.
+        rows.entry(dev).or_insert_with(|| (disk_row(d, from_ns, to_ns, dev), 1));
+    }
+    log.devices.set_host(None);
+    if rows.values().any(|(_, jobs)| *jobs > 1) {
+        log.limit("jobs of one name on one host are added up in one row");
+    }
+    rows.values().for_each(|(r, _)| log.rates.push(r));
+}
+
+fn job_row(job: &FioJob, mut r: IntervalRates, seconds: f64) -> IntervalRates {
+    for (class, s) in [Class::Read, Class::Write, Class::Discard].into_iter().zip(&job.sides) {
+        let c = &mut r.classes[class as usize];
+        c.ios_per_s = Some(s.ios / seconds);
+        c.bytes_per_s = Some(s.bytes / seconds);
+        c.mean_us = s.lat_mean_us.or(s.clat_mean_us);
+    }
+    r
+}
+
+fn r_seconds(from_ns: i64, to_ns: i64) -> f64 {
+    to_ns.saturating_sub(from_ns).max(1) as f64 / 1e9
+}
+
+fn disk_row(d: &FioDisk, from_ns: i64, to_ns: i64, dev: DevId) -> IntervalRates {
+    let mut r = IntervalRates::new(from_ns, to_ns, dev);
+    let seconds = r_seconds(from_ns, to_ns);
+    for i in 0..2 {
+        let c = &mut r.classes[i];
+        c.ios_per_s = Some(d.ios[i] / seconds);
+        c.merges_per_s = Some(d.merges[i] / seconds);
+        c.bytes_per_s = d.bytes[i].map(|b| b / seconds);
+        c.mean_us = (d.ios[i] > 0.0).then(|| d.ticks_ms[i] * 1000.0 / d.ios[i]);
+    }
+    r.in_flight = Some(d.in_queue_ms / 1000.0 / seconds);
+    r.util_percent = Some(d.util_percent);
+    r
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::parse_bytes;
+    use super::super::fixtures;
+    use super::super::log::ImportOptions;
+    use super::super::recognise::{Kind, recognise};
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_real_json_plus_file_after_messages() {
+        let mut bytes = b"fio: time_based used without runtime\nmix: {warning}\n".to_vec();
+        bytes.truncate(37);
+        bytes.extend_from_slice(&fixtures::bytes("fio-mix.json"));
+        assert_eq!(recognise(&bytes), Some(Kind::FioJson));
+        let (runs, problems) = parse_fio(&bytes);
+        assert!(problems.is_empty(), "{problems:?}");
+        let job = &runs[0].jobs[0];
+        assert_eq!((job.name.as_str(), job.option("bs")), ("mix", Some("4k")));
+        assert_eq!(job.sides[0].bytes, job.sides[0].ios * 4096.0);
+        assert!(job.sides[0].percentiles_us.len() > 5 && job.sides[0].lat_mean_us.is_some());
+        assert!(runs[0].disks[0].name.starts_with("loop"));
+        let got = parse_bytes(Kind::FioJson, Path::new("f.json"), &bytes, ImportOptions::default()).expect("imports");
+        assert_eq!(got.rates.len(), 2, "the job and its disk");
+    }
+
+    #[test]
+    fn several_documents_duplicate_keys_and_a_cut_one() {
+        let one = r#"{"fio version":"fio-2.1","jobs":[{"jobname":"a","read":{"io_bytes":4,"iops":1.5,"bw":2,"runtime":1000,"total_ios":3,"lat":{"mean":7.5}}}],
+            "disk_util":[{"name":"sda","read_ios":1}],"disk_util":[{"name":"sdb","read_ios":2}]}"#;
+        let text = format!("note\n{one}\nfio: another\n{one}\n{}", &one[..90]);
+        let (runs, problems) = parse_fio(text.as_bytes());
+        assert_eq!(runs.len(), 3);
+        assert_eq!(runs[0].disks.len(), 2, "both of the duplicate keys");
+        assert_eq!(runs[0].jobs[0].sides[0].lat_mean_us, Some(7.5));
+        assert_eq!(runs[0].jobs[0].sides[0].bytes_per_s, 2048.0);
+        assert_eq!(problems.len(), 1);
+    }
+
+    fn import(text: &str) -> super::super::log::Imported {
+        parse_bytes(Kind::FioJson, Path::new("f.json"), text.as_bytes(), ImportOptions::default()).expect("imports")
+    }
+
+    fn side(ios: u32, us: u32) -> String {
+        format!(
+            r#"{{"io_bytes":{},"total_ios":{ios},"runtime":1000,"lat_ns":{{"N":{ios},"mean":{}}}}}"#,
+            ios * 4096,
+            us * 1000
+        )
+    }
+
+    #[test]
+    fn jobs_of_one_name_are_added_up_and_hosts_kept_apart() {
+        let job = |host: &str, ios, us| {
+            format!(
+                r#"{{"jobname":"w","hostname":"{host}","write":{}, "disk_util":[{{"name":"sda","write_ios":{ios}}}]}}"#,
+                side(ios, us)
+            )
+        };
+        let jobs: Vec<String> = (1..=64).map(|i| format!(r#"{{"jobname":"w","write":{}}}"#, side(i, i))).collect();
+        let got = import(&format!(r#"{{"fio version":"fio-3.33","timestamp_ms":5000,"jobs":[{}]}}"#, jobs.join(",")));
+        let write = got.rates.get(0).expect("one row").classes[1];
+        assert_eq!((got.rates.len(), write.ios(1_000_000_000)), (1, Some(64 * 65 / 2)));
+        assert_eq!(write.mean_us, Some(43.0), "Σn² / Σn");
+        assert!(got.meta.limits.iter().any(|l| l.contains("added up")), "{:?}", got.meta.limits);
+        let clients = [job("a", 10, 5), job("b", 20, 5), job("b", 30, 5)].join(",");
+        let got = import(&format!(r#"{{"timestamp_ms":5000,"client_stats":[{clients}]}}"#));
+        let mut rows: Vec<(String, Option<u64>)> = Vec::new();
+        for d in &got.meta.devices {
+            rows.extend(got.rates.of(d.id).iter().map(|r| (d.name.clone(), r.classes[1].ios(1_000_000_000))));
+        }
+        let expected = [("a/fio:w", 10), ("b/fio:w", 50), ("a/sda", 10), ("b/sda", 20)];
+        assert_eq!(rows, expected.map(|(n, ios)| (n.to_owned(), Some(ios))));
+    }
+
+    #[test]
+    fn documents_printed_while_fio_ran_are_in_the_last_one() {
+        let doc = |end_ms: u32, ios: u32, runtime: u32| {
+            let side = side(ios, 9).replace("1000,\"lat", &format!("{runtime},\"lat"));
+            format!(r#"{{"fio version":"fio-3.33","timestamp_ms":{end_ms},"jobs":[{{"jobname":"a","read":{side}}}]}}"#)
+        };
+        let got = import(&[doc(11_000, 10, 1000), doc(12_001, 25, 2001), doc(30_000, 5, 1000)].join("\n"));
+        let ios: Vec<_> = got.rates.iter().map(|r| r.classes[0].ios(r.interval_ns())).collect();
+        assert_eq!(ios, [Some(25), Some(5)], "the second run is another one: {:?}", got.meta.limits);
+        assert!(got.meta.limits.iter().any(|l| l.starts_with("1 documents")), "{:?}", got.meta.limits);
+    }
+}

@@ -1,0 +1,285 @@
+//! fio's logs of bandwidth, latency and IOPS: `time (ms), value, direction, block size[, offset[, priority]]`.
+//!
+//! What the values are stands in the file's name only (`JOB_bw.1.log`, `JOB_clat.1.log`).
+
+use iolens_core::model::{Class, DevId, IntervalRates, Io, Op};
+
+use super::log::Log;
+use super::text::{Lines, integer};
+
+/// Whether a line looks like a row of such a log.
+pub(super) fn looks_like_row(line: &[u8]) -> bool {
+    let n = line
+        .split(|b| *b == b',')
+        .filter(|c| c.trim_ascii().iter().all(u8::is_ascii_digit) && !c.trim_ascii().is_empty())
+        .count();
+    (4..=8).contains(&n) && n >= line.split(|b| *b == b',').count() - 1
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Values {
+    /// KiB/s.
+    Bandwidth,
+    Iops,
+    /// Time of one I/O, or of an average.
+    Latency,
+    /// Nanoseconds of submission: no time of a device.
+    Submission,
+}
+
+struct Row {
+    at_ms: u64,
+    value: u64,
+    class: Class,
+    op: Op,
+    bytes: u64,
+    columns: u8,
+}
+
+/// Reads one log.
+pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
+    let name = log.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let Some((job, values)) = values_of(&name) else {
+        log.unusable = Some(
+            "rows of numbers without a heading: the logs of fio are called JOB_bw.N.log, JOB_lat.N.log, JOB_iops.N.log, \
+             which says what their values are; traces of other tools in CSV are not read",
+        );
+        return;
+    };
+    if values == Values::Submission {
+        log.unusable = Some("submission latencies say nothing of a device: give fio's clat or lat log");
+        return;
+    }
+    let dev = log.devices.aggregate(&format!("fio:{job}"));
+    let rows = read(log, lines);
+    let averages = rows.iter().any(|r| r.bytes == 0) || (values != Values::Latency && are_regular(&rows));
+    let ns = if values == Values::Latency { unit_ns(log, &rows, averages) } else { 1 };
+    let mut last_ms = [0u64; 4];
+    for r in &rows {
+        let at_ns = (r.at_ms as i64).saturating_mul(1_000_000);
+        if averages {
+            let from_ns = (last_ms[r.class as usize] as i64).saturating_mul(1_000_000).min(at_ns);
+            last_ms[r.class as usize] = r.at_ms;
+            log.rates.push(&average(dev, from_ns, at_ns, values, r, ns));
+        } else if values == Values::Latency {
+            let latency_ns = i64::try_from(r.value).unwrap_or(i64::MAX).saturating_mul(ns);
+            log.io(Io { merges: None, ..Io::new(at_ns, dev, r.op, r.bytes as i64, None, latency_ns) });
+        }
+    }
+    if !averages && values != Values::Latency && !rows.is_empty() {
+        log.unusable =
+            Some("single I/Os of a bandwidth or IOPS log say nothing that fio's clat or lat log does not: give that");
+        log.limit("rows of single I/Os in a bandwidth or IOPS log repeat what the latency log says and were left out");
+    }
+    if averages && values == Values::Latency {
+        log.limit("averaged latencies without fio's IOPS log: a mean over several rows weighs each interval the same");
+    }
+    log.limit(
+        "source is the application's view: latency includes the page cache and all layers; there is no device in it",
+    );
+    log.limit("times have milliseconds only");
+}
+
+fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    while let Some(line) = lines.next_line() {
+        if line.bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        match row(line.bytes).filter(|_| line.complete) {
+            Some(r) => rows.push(r),
+            None => log.damaged(line.number, "four numbers are wanted: time, value, direction, block size"),
+        }
+    }
+    rows
+}
+
+/// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
+/// intervals are averages whatever their block size.
+fn are_regular(rows: &[Row]) -> bool {
+    const SHORTEST_MS: u64 = 50;
+    [Class::Read, Class::Write, Class::Discard].into_iter().all(|class| {
+        let times = || rows.iter().filter(|r| r.class == class).map(|r| r.at_ms);
+        let mut gaps: Vec<u64> = times().zip(times().skip(1)).map(|(a, b)| b.saturating_sub(a)).collect();
+        gaps.sort_unstable();
+        let Some(median) = gaps.get(gaps.len() / 2).copied() else { return true };
+        let near = gaps.iter().filter(|g| g.abs_diff(median) * 5 <= median).count();
+        median >= SHORTEST_MS && near * 10 >= gaps.len() * 8
+    })
+}
+
+/// Nanoseconds of a unit of latency: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth
+/// column; of those before, the values tell: an I/O does not take longer than the log, nor next to no time of it.
+fn unit_ns(log: &mut Log, rows: &[Row], averages: bool) -> i64 {
+    const MICROSECOND: i64 = 1000;
+    if rows.is_empty() || rows.iter().any(|r| r.columns > 4) {
+        return 1;
+    }
+    let microseconds = if averages {
+        let mut values: Vec<u64> = rows.iter().map(|r| r.value).filter(|v| *v > 0).collect();
+        values.sort_unstable();
+        // As nanoseconds less than any device takes.
+        values.get(values.len() / 2).is_some_and(|median| *median < 20_000)
+    } else {
+        let span_ms = rows.iter().map(|r| r.at_ms).max().unwrap_or(0).max(1);
+        let sum: f64 = rows.iter().map(|r| r.value as f64).sum();
+        // In flight on average if the values are nanoseconds: a job that waits for its I/Os has at least one.
+        sum / 1e6 / (span_ms as f64) < 0.02
+    };
+    log.limit(match microseconds {
+        true => {
+            "four columns as fio 2 writes them: latencies were taken for microseconds, which fit the times of the log"
+        }
+        false => {
+            "four columns as fio 2 writes them: latencies were taken for nanoseconds, which fit the times of the log"
+        }
+    });
+    if microseconds { MICROSECOND } else { 1 }
+}
+
+fn average(dev: DevId, from_ns: i64, to_ns: i64, values: Values, r: &Row, unit_ns: i64) -> IntervalRates {
+    let mut out = IntervalRates::new(from_ns, to_ns, dev);
+    let class = &mut out.classes[r.class as usize];
+    let v = r.value as f64;
+    match values {
+        Values::Bandwidth => class.bytes_per_s = Some(v * 1024.0),
+        Values::Iops => class.ios_per_s = Some(v),
+        Values::Latency | Values::Submission => class.mean_us = Some(v * unit_ns as f64 / 1000.0),
+    }
+    out
+}
+
+/// The job and what the values are. Logs of several jobs of one name have numbers; the first one's is left out.
+fn values_of(name: &str) -> Option<(String, Values)> {
+    for (tag, values) in [
+        ("_bw.", Values::Bandwidth),
+        ("_iops.", Values::Iops),
+        ("_clat.", Values::Latency),
+        ("_slat.", Values::Submission),
+        ("_lat.", Values::Latency),
+    ] {
+        if let Some(at) = name.rfind(tag) {
+            let number = name[at + tag.len()..].split('.').next().and_then(|n| n.parse::<u32>().ok());
+            let number = number.filter(|n| *n != 1).map_or_else(String::new, |n| format!(".{n}"));
+            return Some((format!("{}{number}", &name[..at]), values));
+        }
+    }
+    None
+}
+
+fn row(line: &[u8]) -> Option<Row> {
+    let columns = line.split(|b| *b == b',').count();
+    let mut cells = line.split(|b| *b == b',').map(|c| integer(c.trim_ascii()));
+    let (at_ms, value) = (cells.next()??, cells.next()??);
+    let (class, op) = match cells.next()?? {
+        0 => (Class::Read, Op::READ),
+        1 => (Class::Write, Op::WRITE),
+        2 => (Class::Discard, Op::DISCARD),
+        _ => return None,
+    };
+    let bytes = cells.next()??;
+    (at_ms < 1 << 43 && bytes < 1 << 53).then_some(Row {
+        at_ms,
+        value,
+        class,
+        op,
+        bytes,
+        columns: columns.min(255) as u8,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::{import_files, parse_bytes};
+    use super::super::log::ImportOptions;
+    use super::super::recognise::{Kind, recognise};
+    use iolens_core::model::Observation;
+    use std::path::Path;
+
+    #[test]
+    fn averaged_bandwidth_and_single_latencies() {
+        let bw = b"500, 1208, 0, 0, 0\n500, 528, 1, 0, 0\n1000, 1202, 0, 0, 0\n1000, x\n";
+        assert_eq!(recognise(bw), Some(Kind::FioLog));
+        let got = parse_bytes(Kind::FioLog, Path::new("mix_bw.1.log"), bw, ImportOptions::default()).expect("imports");
+        assert_eq!(got.rates.len(), 2, "reads and writes of one interval are one row");
+        let second_read = got.rates.iter().find(|r| r.to_ns == 1_000_000_000).expect("there");
+        assert_eq!((second_read.from_ns, second_read.classes[0].bytes_per_s), (500_000_000, Some(1202.0 * 1024.0)));
+        assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
+        let lat = b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n";
+        let got =
+            parse_bytes(Kind::FioLog, Path::new("mix_lat.1.log"), lat, ImportOptions::default()).expect("imports");
+        let Observation::Io(io) = got.observations[1] else { panic!("an I/O") };
+        assert_eq!((io.done_ns, io.device_ns, io.bytes, io.queue_ns), (5_000_000, 99_000, 8192, None));
+    }
+
+    #[test]
+    fn a_name_that_says_nothing_is_refused_with_the_reason() {
+        let e = parse_bytes(Kind::FioLog, Path::new("x.csv"), b"1, 2, 0, 4096\n", ImportOptions::default())
+            .expect_err("refused");
+        assert!(e.to_string().contains("JOB_bw.N.log"), "{e}");
+    }
+
+    fn import(name: &str, text: &str) -> super::super::log::Imported {
+        parse_bytes(Kind::FioLog, Path::new(name), text.as_bytes(), ImportOptions::default()).expect("imports")
+    }
+
+    fn latencies(got: &super::super::log::Imported) -> Vec<i64> {
+        got.observations
+            .iter()
+            .filter_map(|o| if let Observation::Io(io) = o { Some(io.device_ns) } else { None })
+            .collect()
+    }
+
+    #[test]
+    fn latencies_of_fio_2_are_microseconds() {
+        // One at a time: 9 ms each, in four columns.
+        let log = |value: u64| (1..100).map(|i| format!("{}, {value}, 0, 4096\n", i * 9)).collect::<String>();
+        assert_eq!(latencies(&import("x_clat.1.log", &log(8_900)))[0], 8_900_000);
+        assert_eq!(latencies(&import("x_clat.1.log", &log(8_900_000)))[0], 8_900_000, "fio 3.0 had four columns too");
+        assert_eq!(latencies(&import("x_clat.1.log", "9, 8900, 0, 4096, 0\n"))[0], 8900, "five columns: nanoseconds");
+        let averaged = import("x_lat.1.log", "500, 9000, 0, 0\n1000, 7000, 0, 0\n");
+        assert_eq!(averaged.rates.get(0).expect("a row").classes[0].mean_us, Some(9000.0));
+    }
+
+    #[test]
+    fn averages_of_fio_2_have_the_block_size_of_their_job() {
+        let log = |gap: u64| (1..20).map(|i| format!("{}, 1200, 1, 4096\n", i * gap)).collect::<String>();
+        let got = import("x_bw.1.log", &log(500));
+        assert_eq!((got.rates.len(), got.rates.get(3).expect("a row").interval_ns()), (19, 500_000_000));
+        let single = parse_bytes(Kind::FioLog, Path::new("x_bw.1.log"), log(1).as_bytes(), ImportOptions::default());
+        assert!(single.expect_err("single I/Os").to_string().contains("clat"));
+    }
+
+    #[test]
+    fn logs_of_one_job_become_one_row_and_jobs_are_kept_apart() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = |name: &str, value: u32| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, format!("500, {value}, 0, 0, 0\n1000, {value}, 0, 0, 0\n")).expect("written");
+            path
+        };
+        let files = [
+            file("j_bw.1.log", 4000),
+            file("j_iops.1.log", 1000),
+            file("j_lat.1.log", 70_000),
+            file("j_iops.2.log", 500),
+        ];
+        let got = import_files(&files, ImportOptions::default()).expect("imports");
+        let names: Vec<&str> = got.meta.devices.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!((names.as_slice(), got.rates.len()), (&["fio:j", "fio:j.2"][..], 4));
+        let first = got.rates.of(got.meta.devices[0].id)[0].classes[0];
+        assert_eq!((first.ios_per_s, first.bytes_per_s, first.mean_us), (Some(1000.0), Some(4_096_000.0), Some(70.0)));
+        // The same log under the same name in another directory is the same log.
+        let other = dir.path().join("copy");
+        std::fs::create_dir(&other).expect("made");
+        let copy = other.join("j_iops.1.log");
+        std::fs::copy(&files[1], &copy).expect("copied");
+        let twice = import_files(&[files[1].clone(), copy], ImportOptions::default()).expect("imports");
+        assert_eq!(
+            (twice.rates.len(), twice.meta.limits[0].contains("the same log")),
+            (2, true),
+            "{:?}",
+            twice.meta.limits
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Whatever is done to a log, no importer panics; what it cannot read it counts and names by its line.
+#![allow(clippy::unwrap_used)]
+use std::path::Path;
+
+use iolens_core::model::{Io, LossReason, Observation};
+use proptest::prelude::*;
+
+use super::files::parse_bytes;
+use super::fixtures;
+use super::log::{ImportError, ImportOptions, Imported};
+use super::recognise::{Kind, recognise};
+
+const SOLARIS: &str = "                    extended device statistics\n\
+    device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n\
+    sd0      12.3    0.0 1735.2    0.0  0.0  0.1    7.0   0   9\n\
+    sd1       1.0    2.0    3.0    4.0  0.0  0.1    5.0   0   1\n\
+    sd2       1.0    2.0    3.0    4.0  0.0  0.1    5.0   0   1\n";
+const FREEBSD: &str = "                        extended device statistics  \n\
+    device       r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b  \n\
+    ada0           1       2     29.0     54.5     0     1     0     1    0   0 \n\
+    ada1           1       2     29.0     54.5     0     1     0     1    0   0 \n";
+const TABLE: &str = "time r/s Kr/s us/r w/s Kw/s us/w\n153.7 10 1280 4082 13240 1993760 22143\n\
+    153.8 20 2560 136888 4150 2171420 82941\n153.9 40 4000 8753 12890 99770 1640\n";
+const SNOOP: &str = "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)\n\
+    0.000000    postgres: wal  1188    nvme0n1 WS   3145728    8192      0.012   0.345\n\
+    0.001500    kworker/u4:2   77      nvme0n1 FWFS 99         4096     -1.000   1.500\n\
+    0.002000    fio            9       sdb     RA   0          131072    0.100  12.000\n";
+
+/// A sound log of each kind; the name matters to fio's logs only.
+fn samples() -> Vec<(Kind, &'static str, Vec<u8>)> {
+    vec![
+        (Kind::IostatText, "i.txt", fixtures::bytes("iostat-xt.txt")),
+        (Kind::IostatText, "h.txt", fixtures::bytes("iostat-human-x.txt")),
+        (Kind::IostatJson, "i.json", fixtures::bytes("iostat-x.json")),
+        (Kind::SolarisIostat, "s.txt", SOLARIS.into()),
+        (Kind::RateTable, "t.txt", TABLE.into()),
+        (Kind::FioJson, "f.json", fixtures::bytes("fio-mix.json")),
+        (Kind::FioLog, "mix_bw.1.log", fixtures::bytes("fio-mix_bw.1.log")),
+        (Kind::FioLog, "mix_clat.1.log", b"3, 181000, 0, 4096, 0, 0\n5, 99000, 1, 8192, 4096, 0\n".to_vec()),
+        (
+            Kind::Blktrace,
+            "b.blktrace.0",
+            [fixtures::bytes("loop.blktrace.0"), fixtures::bytes("loop.blktrace.1")].concat(),
+        ),
+        (Kind::Biosnoop, "b.txt", SNOOP.into()),
+        (Kind::BlockEvents, "p.txt", fixtures::bytes("perf-script-ns.txt")[..12_000].to_vec()),
+        (Kind::FreebsdIostat, "f.txt", FREEBSD.into()),
+    ]
+}
+
+fn import(kind: Kind, name: &str, bytes: &[u8], strict: bool) -> Result<Imported, ImportError> {
+    parse_bytes(kind, Path::new(name), bytes, ImportOptions { strict, ..ImportOptions::default() })
+}
+
+fn ios(i: &Imported) -> Vec<Io> {
+    i.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(*io) } else { None }).collect()
+}
+
+/// What holds for everything that an importer gives, however damaged its log was.
+fn assert_sound(got: &Imported, what: &str) {
+    assert!(got.observations.is_sorted_by_key(Observation::at_ns), "{what}: not in order");
+    assert!(got.damage.places.len() as u64 <= got.damage.count, "{what}");
+    let lost = |o: &Observation| matches!(o, Observation::Lost(l) if l.reason == LossReason::Import && l.ios.is_none());
+    assert_eq!(got.observations.iter().any(lost), got.damage.count > 0, "{what}: damage is loss");
+    let devices: Vec<_> = got.meta.devices.iter().map(|d| d.id).collect();
+    for r in got.rates.iter() {
+        assert!(devices.contains(&r.dev), "{what}: a row of a device that is not listed");
+        for c in r.classes.iter().chain([&r.all]) {
+            let all = [c.ios_per_s, c.bytes_per_s, c.merges_per_s, c.mean_us];
+            assert!(all.into_iter().flatten().all(f64::is_finite), "{what}: {c:?}");
+        }
+    }
+    for io in ios(got) {
+        assert!(devices.contains(&io.dev) && io.bytes >= 0 && io.device_ns >= 0, "{what}: {io:?}");
+        assert!(io.queue_ns.is_none_or(|q| q >= 0), "{what}: {io:?}");
+    }
+}
+
+#[test]
+fn sound_samples_are_recognised_and_hold_no_damage() {
+    for (kind, name, bytes) in samples() {
+        assert_eq!(recognise(&bytes), Some(kind), "{name}");
+        // One is cut out of a longer file, inside a line.
+        let is_piece = kind == Kind::BlockEvents;
+        let got = import(kind, name, &bytes, !is_piece).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(got.damage.count <= u64::from(is_piece), "{name}: {:?}", got.damage);
+        assert_sound(&got, name);
+    }
+    assert!(Kind::ALL.iter().all(|k| samples().iter().any(|s| s.0 == *k)), "every kind has a sample");
+}
+
+/// Where a line of rubbish may stand, counted from 1, and what kind of rubbish is not taken for a remark there.
+fn tables() -> Vec<(usize, &'static str)> {
+    vec![
+        (0, "loop0 is %% not a row"),
+        (0, "loop0 1 2"),
+        (0, "rubbish"),
+        (3, "one-long-word-of-rubbish"),
+        (4, "words of rubbish"),
+        (10, "words of rubbish"),
+        (1, "loop0 is %% not a row"),
+        (3, "sd1 is %% not a row"),
+        (4, "153.85 20 what is this"),
+        (6, "500, 1208, zero, 0"),
+        (9, "this is no row of it"),
+        (10, "fio 1 [000] 1.5: block:block_rq_issue: 7,0 R 40"),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_damaged_line_costs_that_line_and_is_named(which in 0usize..12, place in 0.0f64..1.0) {
+        let (sample, rubbish) = tables()[which];
+        let (kind, name, bytes) = samples().swap_remove(sample);
+        let text = String::from_utf8(bytes).unwrap();
+        let mut lines: Vec<&str> = text.lines().collect();
+        let whole = import(kind, name, text.as_bytes(), false).unwrap();
+        // Only below the first heading is a line known to be none of the table.
+        let first = lines.iter().position(|l| l.contains("/s") || l.contains("TIME(")).map_or(1, |i| i + 2);
+        let at = first + ((lines.len() - first) as f64 * place) as usize;
+        // The line of numbers that follows `avg-cpu` is known by its place alone.
+        prop_assume!(!lines[at - 1].starts_with("avg-cpu"));
+        lines.insert(at, rubbish);
+        let damaged = lines.join("\n") + "\n";
+        let got = import(kind, name, damaged.as_bytes(), false).unwrap();
+        let own: Vec<u64> = got.damage.places.iter().map(|p| p.at).collect();
+        prop_assert!(own.contains(&(at as u64 + 1)), "{name}: line {} of\n{damaged}\n{own:?}", at + 1);
+        prop_assert_eq!(got.damage.count, whole.damage.count + 1);
+        prop_assert_eq!(ios(&got), ios(&whole));
+        prop_assert_eq!(&got.rates, &whole.rates);
+        let refused = import(kind, name, damaged.as_bytes(), true).unwrap_err().to_string();
+        prop_assert!(refused.contains(&format!("{name}: line ")), "{refused}");
+    }
+
+    #[test]
+    fn mutilated_logs_never_panic(
+        which in 0usize..12,
+        cuts in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..80, proptest::collection::vec(any::<u8>(), 0..20)), 0..6),
+        end in any::<prop::sample::Index>(),
+    ) {
+        let (kind, name, mut bytes) = samples().swap_remove(which);
+        for (at, length, put) in cuts {
+            let from = at.index(bytes.len() + 1);
+            let to = (from + length).min(bytes.len());
+            bytes.splice(from..to, put);
+        }
+        bytes.truncate(bytes.len() - end.index(bytes.len() / 4 + 1));
+        let _ = recognise(&bytes);
+        if let Ok(got) = import(kind, name, &bytes, false) {
+            assert_sound(&got, name);
+        }
+    }
+
+    #[test]
+    fn any_bytes_as_any_kind_never_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..600),
+        text in "[ -~\n\t]{0,400}",
+        which in 0usize..10,
+    ) {
+        let kind = Kind::ALL[which];
+        for bytes in [&bytes[..], text.as_bytes()] {
+            let _ = recognise(bytes);
+            if let Ok(got) = import(kind, "x_lat.1.log", bytes, false) {
+                assert_sound(&got, "any bytes");
+            }
+        }
+    }
+}

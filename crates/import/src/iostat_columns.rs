@@ -1,0 +1,258 @@
+//! The columns of iostat's tables, known by their headings: sysstat 9 to 12.8, Solaris and illumos.
+
+use iolens_core::model::{Class, ClassRates, IntervalRates};
+
+use super::text::number;
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const GIB: f64 = 1024.0 * MIB;
+const SECTOR: f64 = 512.0;
+
+/// What a column means; the factor turns its unit into bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Column {
+    /// Of no use, or derived from others.
+    Skip,
+    /// Completions per second of a class.
+    Ios(Class),
+    /// Bytes per second of a class.
+    Bytes(Class, f64),
+    /// Bytes in the interval of a class: tells the interval's length.
+    Total(Class, f64),
+    /// Merges per second of a class.
+    Merges(Class),
+    /// Mean response time of a class in ms.
+    Await(Class),
+    /// Completions per second of all classes.
+    AllIos,
+    /// Bytes per second of all classes.
+    AllBytes(f64),
+    /// Bytes per second of writes and discards together (`-s`).
+    WriteAndDiscardBytes(f64),
+    /// Merges per second of all classes.
+    AllMerges,
+    /// Mean response time of all classes in ms.
+    AllAwait,
+    /// Mean number in flight (part of it where Solaris tells waiting from active).
+    InFlight,
+    /// `%util`.
+    Util,
+    /// `svctm` in ms.
+    Service,
+    /// Part of a response time that Solaris splits into waiting and service, in ms.
+    AwaitPart,
+}
+
+/// The meaning of a heading.
+pub fn column(heading: &str) -> Column {
+    use Class::{Discard, Flush, Read, Write};
+    match heading {
+        "tps" => Column::AllIos,
+        "r/s" | "r_s" => Column::Ios(Read),
+        "w/s" | "w_s" => Column::Ios(Write),
+        "d/s" => Column::Ios(Discard),
+        "f/s" => Column::Ios(Flush),
+        "rrqm/s" => Column::Merges(Read),
+        "wrqm/s" => Column::Merges(Write),
+        "drqm/s" => Column::Merges(Discard),
+        "rqm/s" => Column::AllMerges,
+        "r_await" | "ms/r" => Column::Await(Read),
+        "w_await" | "ms/w" => Column::Await(Write),
+        "d_await" => Column::Await(Discard),
+        "f_await" => Column::Await(Flush),
+        // Solaris' svc_t is the whole response time (wait + active) of all I/Os.
+        "await" | "svc_t" | "svc_t_ms" | "ms/t" => Column::AllAwait,
+        "wsvc_t" | "asvc_t" => Column::AwaitPart,
+        "svctm" => Column::Service,
+        "aqu-sz" | "avgqu-sz" | "wait" | "actv" => Column::InFlight,
+        "%util" | "util" | "%b" | "pct_b" => Column::Util,
+        "kr/s" | "kr_s" => Column::Bytes(Read, KIB),
+        "kw/s" | "kw_s" => Column::Bytes(Write, KIB),
+        "Mr/s" => Column::Bytes(Read, MIB),
+        "Mw/s" => Column::Bytes(Write, MIB),
+        "kB/s" => Column::AllBytes(KIB),
+        "MB/s" => Column::AllBytes(MIB),
+        "GB/s" => Column::AllBytes(GIB),
+        "sec/s" => Column::AllBytes(SECTOR),
+        _ => sized(heading),
+    }
+}
+
+/// Headings made of a class and a unit: `rkB/s`, `MB_wrtn/s`, `Blk_read`.
+fn sized(heading: &str) -> Column {
+    if let Some((unit, what)) = heading.split_once('_') {
+        let Some(unit) = unit_bytes(unit) else { return Column::Skip };
+        let (what, per_s) = what.strip_suffix("/s").map_or((what, false), |w| (w, true));
+        let class = match what {
+            "read" => Class::Read,
+            "wrtn" => Class::Write,
+            "dscd" => Class::Discard,
+            "w+d" if per_s => return Column::WriteAndDiscardBytes(unit),
+            _ => return Column::Skip,
+        };
+        return if per_s { Column::Bytes(class, unit) } else { Column::Total(class, unit) };
+    }
+    let Some(body) = heading.strip_suffix("/s") else { return Column::Skip };
+    let class = match body.as_bytes().first() {
+        Some(b'r') => Class::Read,
+        Some(b'w') => Class::Write,
+        Some(b'd') => Class::Discard,
+        _ => return Column::Skip,
+    };
+    match unit_bytes(&body[1..]) {
+        Some(unit) => Column::Bytes(class, unit),
+        None => Column::Skip,
+    }
+}
+
+fn unit_bytes(unit: &str) -> Option<f64> {
+    match unit {
+        "kB" | "KB" => Some(KIB),
+        "MB" => Some(MIB),
+        "GB" => Some(GIB),
+        "sec" | "Blk" => Some(SECTOR),
+        _ => None,
+    }
+}
+
+/// A number, with the unit letter of `--human` if it has one: the letter wins over the heading's unit.
+pub fn value(word: &[u8]) -> Option<(f64, Option<f64>)> {
+    if let Some(n) = number(word) {
+        return Some((n, None));
+    }
+    let (last, digits) = word.split_last()?;
+    let unit = match last {
+        b'%' => None,
+        b's' => Some(SECTOR),
+        b'B' => Some(1.0),
+        b'k' => Some(KIB),
+        b'M' => Some(MIB),
+        b'G' => Some(GIB),
+        b'T' => Some(1024.0 * GIB),
+        b'P' => Some(MIB * GIB),
+        // iostat has no letter for what comes after.
+        b'?' => Some(GIB * GIB),
+        _ => return None,
+    };
+    Some((number(digits)?, unit))
+}
+
+/// A row of a report, with what is needed until the report is complete.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// What is known so far; its interval comes later.
+    pub rates: IntervalRates,
+    write_and_discard: Option<f64>,
+    /// Largest (bytes in the interval, bytes per second) of the row.
+    total: Option<(f64, f64)>,
+}
+
+impl Row {
+    /// An empty row of `dev`.
+    pub fn new(dev: iolens_core::model::DevId) -> Row {
+        Row { rates: IntervalRates::new(0, 0, dev), write_and_discard: None, total: None }
+    }
+
+    /// Takes a cell in.
+    pub fn put(&mut self, column: Column, (v, unit): (f64, Option<f64>)) {
+        let r = &mut self.rates;
+        match column {
+            Column::Skip => {}
+            Column::Ios(c) => r.classes[c as usize].ios_per_s = Some(v),
+            Column::Bytes(c, u) => r.classes[c as usize].bytes_per_s = Some(v * unit.unwrap_or(u)),
+            Column::Merges(c) => r.classes[c as usize].merges_per_s = Some(v),
+            Column::Await(c) => r.classes[c as usize].mean_us = Some(v * 1000.0),
+            Column::AllIos => r.all.ios_per_s = Some(v),
+            Column::AllBytes(u) => r.all.bytes_per_s = Some(v * unit.unwrap_or(u)),
+            Column::WriteAndDiscardBytes(u) => self.write_and_discard = Some(v * unit.unwrap_or(u)),
+            Column::AllMerges => r.all.merges_per_s = Some(v),
+            Column::AllAwait => r.all.mean_us = Some(v * 1000.0),
+            Column::AwaitPart => r.all.mean_us = Some(r.all.mean_us.unwrap_or(0.0) + v * 1000.0),
+            Column::InFlight => r.in_flight = Some(r.in_flight.unwrap_or(0.0) + v),
+            Column::Util => r.util_percent = Some(v),
+            Column::Service => r.service_us = Some(v * 1000.0),
+            Column::Total(c, u) => {
+                let total = v * unit.unwrap_or(u);
+                if let Some(rate) = r.classes[c as usize].bytes_per_s.filter(|r| *r > 0.0)
+                    && self.total.is_none_or(|(t, _)| t < total)
+                {
+                    self.total = Some((total, rate));
+                }
+            }
+        }
+    }
+
+    /// What follows from several cells together.
+    pub fn complete(&mut self) {
+        let r = &mut self.rates;
+        if let (Some(wd), Some(read)) = (self.write_and_discard, r.classes[Class::Read as usize].bytes_per_s) {
+            r.all.bytes_per_s = Some(read + wd);
+        }
+        for c in r.classes.iter_mut().chain([&mut r.all]) {
+            no_mean_of_nothing(c);
+        }
+        let known: f64 = r.classes.iter().filter_map(|c| c.ios_per_s).sum();
+        if r.all.ios_per_s.is_none() && known == 0.0 && r.all.mean_us == Some(0.0) {
+            r.all.mean_us = None;
+        }
+    }
+
+    /// What the row says in counts per second.
+    pub fn counts_per_s(&self) -> impl Iterator<Item = f64> {
+        self.rates.classes.iter().chain([&self.rates.all]).flat_map(|c| [c.ios_per_s, c.merges_per_s]).flatten()
+    }
+
+    /// Length of the interval in seconds as the row's own totals tell it; needs enough bytes to be exact to 1 %.
+    pub fn seconds(&self) -> Option<f64> {
+        self.total.filter(|(t, _)| *t >= 100.0 * KIB).map(|(total, rate)| total / rate)
+    }
+}
+
+/// Tables print 0.00 as the mean of nothing.
+fn no_mean_of_nothing(c: &mut ClassRates) {
+    if c.ios_per_s == Some(0.0) {
+        c.mean_us = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::DevId;
+
+    #[test]
+    fn headings_of_all_generations() {
+        assert_eq!(column("rsec/s"), Column::Bytes(Class::Read, 512.0));
+        assert_eq!(column("wMB/s"), Column::Bytes(Class::Write, MIB));
+        assert_eq!(column("dGB/s"), Column::Bytes(Class::Discard, GIB));
+        assert_eq!(column("Blk_wrtn/s"), Column::Bytes(Class::Write, 512.0));
+        assert_eq!(column("kB_dscd"), Column::Total(Class::Discard, 1024.0));
+        assert_eq!(column("MB_w+d/s"), Column::WriteAndDiscardBytes(MIB));
+        assert_eq!(column("svctm"), Column::Service);
+        for unused in ["avgrq-sz", "%rrqm", "rareq-sz", "%w", "x_y", "_", "/s", "é/s", "qlen", "ms/o"] {
+            assert_eq!(column(unused), Column::Skip, "{unused}");
+        }
+    }
+
+    #[test]
+    fn human_units_win_over_the_heading() {
+        assert_eq!(value(b"1.2M"), Some((1.2, Some(MIB))));
+        assert_eq!(value(b"99.5%"), Some((99.5, None)));
+        assert_eq!(value(b"520,0k"), Some((520.0, Some(KIB))));
+        assert_eq!(value(b"8.0?"), Some((8.0, Some(GIB * GIB))));
+        assert_eq!(value(b"x"), None);
+    }
+
+    #[test]
+    fn means_of_nothing_are_unknown_and_totals_tell_the_interval() {
+        let mut row = Row::new(DevId(1));
+        row.put(Column::Ios(Class::Read), (0.0, None));
+        row.put(Column::Await(Class::Read), (0.0, None));
+        row.put(Column::Bytes(Class::Write, KIB), (500.0, None));
+        row.put(Column::Total(Class::Write, KIB), (1000.0, None));
+        row.complete();
+        assert_eq!(row.rates.classes[0].mean_us, None);
+        assert_eq!(row.seconds(), Some(2.0));
+    }
+}

@@ -1,0 +1,401 @@
+//! A JSON reader that forgives: text before and between documents, missing ends and commas, duplicate keys, `nan`,
+//! decimal commas. What it had to forgive it says, with the line.
+
+use std::borrow::Cow;
+
+/// A value; objects keep the order of their keys and every duplicate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Json<'a> {
+    /// `null`, and whatever is no value at all (`nan`).
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A finite number.
+    Number(f64),
+    /// A string with its escapes undone.
+    Text(Cow<'a, str>),
+    /// `[...]`.
+    List(Vec<Json<'a>>),
+    /// `{...}`.
+    Object(Vec<(Cow<'a, str>, Json<'a>)>),
+}
+
+impl<'a> Json<'a> {
+    /// The first value under `key`.
+    pub fn get(&self, key: &str) -> Option<&Json<'a>> {
+        self.entries().iter().find(|(k, _)| k == key).map(|(_, v)| v)
+    }
+
+    /// All values under `key`, duplicates too.
+    pub fn get_all<'b>(&'b self, key: &'b str) -> impl Iterator<Item = &'b Json<'a>> + 'b {
+        self.entries().iter().filter(move |(k, _)| k == key).map(|(_, v)| v)
+    }
+
+    /// Key and value of an object; nothing of anything else.
+    pub fn entries(&self) -> &[(Cow<'a, str>, Json<'a>)] {
+        match self {
+            Json::Object(o) => o,
+            _ => &[],
+        }
+    }
+
+    /// Members of a list; nothing of anything else.
+    pub fn items(&self) -> &[Json<'a>] {
+        match self {
+            Json::List(l) => l,
+            _ => &[],
+        }
+    }
+
+    /// A number, also one in quotes.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Json::Number(n) => Some(*n),
+            Json::Text(t) => super::text::number(t.trim().as_bytes()),
+            _ => None,
+        }
+    }
+
+    /// A string.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Json::Text(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+/// Something that was wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Line, counted from 1.
+    pub line: u64,
+    /// What.
+    pub why: &'static str,
+}
+
+/// All documents of a text, what was wrong with them, and how many lines of other text stood around them.
+#[derive(Debug, Default)]
+pub struct Documents<'a> {
+    /// The documents in order.
+    pub values: Vec<Json<'a>>,
+    /// What was wrong.
+    pub problems: Vec<Problem>,
+    /// Lines of messages before, between and after the documents.
+    pub messages: Vec<u64>,
+}
+
+/// Deeper nesting than any tool prints: a guard for the stack.
+const MAX_DEPTH: u32 = 64;
+
+/// Reads every document that begins with `{`.
+pub fn parse_documents(bytes: &[u8]) -> Documents<'_> {
+    let mut p = Parser { bytes, at: 0, problems: Vec::new(), counted_to: 0, line: 1 };
+    let mut out = Documents::default();
+    loop {
+        p.skip_messages(&mut out.messages);
+        if p.at >= bytes.len() {
+            break;
+        }
+        out.values.push(p.value(0));
+    }
+    out.problems = p.problems;
+    out
+}
+
+struct Parser<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    problems: Vec<Problem>,
+    counted_to: usize,
+    line: u64,
+}
+
+impl<'a> Parser<'a> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// The line at hand.
+    fn line(&mut self) -> u64 {
+        let to = self.at.min(self.bytes.len());
+        self.line += self.bytes[self.counted_to..to].iter().filter(|b| **b == b'\n').count() as u64;
+        self.counted_to = to;
+        self.line
+    }
+
+    fn problem(&mut self, why: &'static str) {
+        self.line();
+        // One damaged spot often trips twice; a line is lost once.
+        if self.problems.last().is_none_or(|p| p.line != self.line) {
+            self.problems.push(Problem { line: self.line, why });
+        }
+    }
+
+    fn blanks(&mut self) {
+        while self.peek().is_some_and(|b| b.is_ascii_whitespace()) {
+            self.at += 1;
+        }
+    }
+
+    /// Moves to the next line that begins a document; notes the lines of text passed over.
+    fn skip_messages(&mut self, messages: &mut Vec<u64>) {
+        loop {
+            self.blanks();
+            match self.peek() {
+                None | Some(b'{') => return,
+                Some(_) => {
+                    messages.push(self.line());
+                    while self.peek().is_some_and(|b| b != b'\n' && b != b'{') {
+                        self.at += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn value(&mut self, depth: u32) -> Json<'a> {
+        self.blanks();
+        match self.peek() {
+            Some(b'{' | b'[') if depth >= MAX_DEPTH => {
+                self.problem("nested too deeply");
+                self.at = self.bytes.len();
+                Json::Null
+            }
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.list(depth),
+            Some(b'"') => Json::Text(self.string()),
+            Some(_) => self.bare(),
+            None => {
+                self.problem("the document ends early");
+                Json::Null
+            }
+        }
+    }
+
+    fn object(&mut self, depth: u32) -> Json<'a> {
+        self.at += 1;
+        let mut entries = Vec::new();
+        loop {
+            self.blanks();
+            match self.peek() {
+                Some(b'}') => {
+                    self.at += 1;
+                    return Json::Object(entries);
+                }
+                Some(b',') => self.at += 1,
+                Some(b'"') => {
+                    let key = self.string();
+                    self.blanks();
+                    if self.peek() == Some(b':') {
+                        self.at += 1;
+                        let value = self.value(depth + 1);
+                        entries.push((key, value));
+                    } else {
+                        self.problem("a key without a value");
+                    }
+                }
+                Some(b']') => {
+                    // The end of a list that encloses this object: the object's own end is missing.
+                    self.problem("'}' is missing");
+                    return Json::Object(entries);
+                }
+                Some(_) => {
+                    self.problem("text that is no JSON");
+                    self.skip_junk();
+                }
+                None => {
+                    self.problem("the document ends early");
+                    return Json::Object(entries);
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, depth: u32) -> Json<'a> {
+        self.at += 1;
+        let mut items = Vec::new();
+        loop {
+            self.blanks();
+            match self.peek() {
+                Some(b']') => {
+                    self.at += 1;
+                    return Json::List(items);
+                }
+                Some(b',') => self.at += 1,
+                Some(b'}') => {
+                    self.problem("']' is missing");
+                    return Json::List(items);
+                }
+                Some(b':') => {
+                    self.problem("text that is no JSON");
+                    self.at += 1;
+                }
+                Some(_) => items.push(self.value(depth + 1)),
+                None => {
+                    self.problem("the document ends early");
+                    return Json::List(items);
+                }
+            }
+        }
+    }
+
+    fn skip_junk(&mut self) {
+        self.at += 1;
+        while self.peek().is_some_and(|b| !matches!(b, b'\n' | b',' | b'"' | b'{' | b'}' | b'[' | b']')) {
+            self.at += 1;
+        }
+        if matches!(self.peek(), Some(b'{' | b'[')) {
+            let _ = self.value(MAX_DEPTH - 8);
+        }
+    }
+
+    /// A number or a word.
+    fn bare(&mut self) -> Json<'a> {
+        let from = self.at;
+        while self.peek().is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.' | b'%')) {
+            self.at += 1;
+        }
+        // `1,23`: a comma directly before a digit is a decimal comma; JSON's printers put a blank or a quote there.
+        if self.peek() == Some(b',')
+            && self.bytes[from..self.at].iter().all(u8::is_ascii_digit)
+            && self.bytes.get(self.at + 1).is_some_and(u8::is_ascii_digit)
+        {
+            self.at += 1;
+            while self.peek().is_some_and(|b| b.is_ascii_digit()) {
+                self.at += 1;
+            }
+        }
+        let word = &self.bytes[from..self.at];
+        match word {
+            b"" => {
+                self.problem("text that is no JSON");
+                self.at += 1;
+                Json::Null
+            }
+            b"null" => Json::Null,
+            b"true" => Json::Bool(true),
+            b"false" => Json::Bool(false),
+            _ => self.bare_number(word),
+        }
+    }
+
+    fn bare_number(&mut self, word: &[u8]) -> Json<'a> {
+        if let Some(n) = super::text::number(word) {
+            return Json::Number(n);
+        }
+        match std::str::from_utf8(word).ok().and_then(|w| w.parse::<f64>().ok()) {
+            Some(n) if n.is_finite() => Json::Number(n),
+            // `nan` and `inf` come from divisions by zero in the tool that printed them: no value, but no damage either.
+            Some(_) => Json::Null,
+            None => {
+                self.problem("text that is no JSON");
+                Json::Null
+            }
+        }
+    }
+
+    fn string(&mut self) -> Cow<'a, str> {
+        self.at += 1;
+        let from = self.at;
+        while let Some(b) = self.peek() {
+            match b {
+                b'"' => {
+                    let text = String::from_utf8_lossy(&self.bytes[from..self.at]);
+                    self.at += 1;
+                    return text;
+                }
+                b'\\' => return Cow::Owned(self.escaped(from)),
+                // No tool prints a line end inside a string: its closing quote is missing.
+                b'\n' => break,
+                _ => self.at += 1,
+            }
+        }
+        self.problem("a string without its end");
+        String::from_utf8_lossy(&self.bytes[from..self.at.min(self.bytes.len())])
+    }
+
+    fn escaped(&mut self, from: usize) -> String {
+        let mut out = self.bytes[from..self.at].to_vec();
+        while let Some(b) = self.peek() {
+            self.at += 1;
+            match b {
+                b'"' => return String::from_utf8_lossy(&out).into_owned(),
+                b'\\' => {
+                    let c = self.peek().unwrap_or(b'\\');
+                    self.at += 1;
+                    match c {
+                        b'n' => out.push(b'\n'),
+                        b't' => out.push(b'\t'),
+                        b'r' => out.push(b'\r'),
+                        b'b' => out.push(8),
+                        b'f' => out.push(12),
+                        b'u' => out.extend(self.code_point().to_string().bytes()),
+                        other => out.push(other),
+                    }
+                }
+                b'\n' => break,
+                b => out.push(b),
+            }
+        }
+        self.problem("a string without its end");
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    fn code_point(&mut self) -> char {
+        let hex = self.bytes.get(self.at..self.at + 4).and_then(|h| std::str::from_utf8(h).ok());
+        match hex.and_then(|h| u32::from_str_radix(h, 16).ok()) {
+            Some(n) => {
+                self.at += 4;
+                char::from_u32(n).unwrap_or(char::REPLACEMENT_CHARACTER)
+            }
+            None => char::REPLACEMENT_CHARACTER,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_documents_and_duplicates() {
+        let d = parse_documents(
+            b"fio: this is a warning\n{\"a\": 1, \"a\": 2, \"s\": \"x\\u0041\\n\"}\nbye\n{\"b\":[nan, -inf,1e3]}\n",
+        );
+        assert_eq!(d.messages, [1, 3]);
+        assert!(d.problems.is_empty(), "{:?}", d.problems);
+        let both: Vec<_> = d.values[0].get_all("a").filter_map(Json::number).collect();
+        assert_eq!(both, [1.0, 2.0]);
+        assert_eq!(d.values[0].get("s").and_then(Json::text), Some("xA\n"));
+        assert_eq!(d.values[1].get("b").map(Json::items), Some(&[Json::Null, Json::Null, Json::Number(1000.0)][..]));
+    }
+
+    #[test]
+    fn decimal_commas_and_missing_commas() {
+        let d = parse_documents(b"{\"r/s\": 1,23, \"w/s\": 4,56 \"x\": [1, 2] \"n\":[1,2]}");
+        assert_eq!(d.values[0].get("r/s").and_then(Json::number), Some(1.23));
+        assert_eq!(d.values[0].get("w/s").and_then(Json::number), Some(4.56));
+        assert_eq!(d.values[0].get("x").map(|x| x.items().len()), Some(2));
+    }
+
+    #[test]
+    fn a_cut_document_keeps_what_it_had_and_names_the_line() {
+        let d = parse_documents(b"{\"a\": [\n{\"b\": 1},\n{\"c\": 2, \"d");
+        assert_eq!(d.problems.first().map(|p| p.line), Some(3));
+        assert_eq!(d.values[0].get("a").map(|a| a.items().len()), Some(2));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse_documents(&bytes);
+        }
+
+        #[test]
+        fn nearly_json_never_panics(s in "[\\[\\]{}\",:0-9a-u\\\\ \n-]{0,300}") {
+            let _ = parse_documents(s.as_bytes());
+        }
+    }
+}

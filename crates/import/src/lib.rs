@@ -1,0 +1,43 @@
+//! Other tools' logs become observations like any other: `iolens import`, and fio's results for the laboratory.
+//!
+//! Who may know whom: this crate knows `iolens_core::model` only; it needs no privileges and no Linux. Start at
+//! [`import_files`].
+//!
+//! Each format has a file that reads it line by line (JSON: whole; blktrace: record by record) and appends what it finds to
+//! a `Log`, and a line in [`recognise`] that knows it by its content. To add one: write that file, add a [`Kind`], and put a
+//! sample into `fixtures/import/`. Three rules hold for all: what a source cannot know is `None`, never 0; a line that is
+//! not understood costs that line and is noted in [`Damage`] by its number; a file is never trusted (names are kept as they
+//! are and escaped where they are shown, numbers are checked, lines and nesting have limits).
+
+mod biosnoop;
+mod blktrace;
+mod block_events;
+mod clock;
+mod content;
+mod damage;
+mod devices;
+mod files;
+mod finish;
+mod fio_json;
+mod fio_log;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod hostile_tests;
+mod intervals;
+mod iostat_columns;
+mod iostat_json;
+mod iostat_text;
+mod json;
+mod log;
+mod pairing;
+mod rate_table;
+mod recognise;
+mod text;
+mod unrecognised;
+
+pub use damage::{Damage, Place};
+pub use files::{import_files, parse_bytes};
+pub use fio_json::{FioDisk, FioJob, FioRun, FioSide, parse_fio};
+pub use log::{ImportError, ImportOptions, Imported};
+pub use recognise::{Kind, recognise};

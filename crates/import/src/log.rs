@@ -1,0 +1,201 @@
+//! What a parser fills, and what an import gives.
+
+use std::path::{Path, PathBuf};
+
+use iolens_core::model::{BioStages, CpuShares, Io, Mark, Observation, RateRows, RecordingMeta};
+
+use super::damage::{Damage, Place};
+use super::devices::Devices;
+use super::recognise::Kind;
+
+/// What the user knows that a log does not say.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ImportOptions {
+    /// Length of an interval in nanoseconds, for tables without time stamps.
+    pub interval_ns: Option<i64>,
+    /// Wall clock of the first instant, in nanoseconds since the Unix epoch, for logs that have no date.
+    pub start_unix_ns: Option<i64>,
+    /// Make any damaged line an error.
+    pub strict: bool,
+}
+
+/// What the clock of a log counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Epoch {
+    /// Its own beginning (or something that was meant to be shown, such as the time column of a table).
+    #[default]
+    Own,
+    /// The machine's monotonic clock: no beginning of its own.
+    Monotonic,
+    /// The Unix epoch.
+    Unix,
+}
+
+/// What one file held.
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    pub file: PathBuf,
+    pub options: ImportOptions,
+    pub epoch: Epoch,
+    /// Single I/Os and marks.
+    pub observations: Vec<Observation>,
+    pub rates: RateRows,
+    pub cpu: Vec<CpuShares>,
+    /// The ways of bios, in order of completion.
+    pub bios: Vec<BioStages>,
+    /// I/Os of which only one end was seen, the other lying outside of the log.
+    pub censored: u64,
+    /// I/Os that are missing from the log itself.
+    pub lost_ios: u64,
+    pub devices: Devices,
+    pub damage: Damage,
+    pub host: Option<String>,
+    pub kernel: Option<String>,
+    /// Wall clock of the log's own zero, if it says so.
+    pub zero_unix_ns: Option<i64>,
+    pub limits: Vec<String>,
+    /// Why nothing may have come out of it, if that is known.
+    pub unusable: Option<&'static str>,
+}
+
+impl Log {
+    pub fn new(file: &Path, options: ImportOptions, shared: Shared) -> Log {
+        Log { file: file.to_owned(), options, devices: shared.devices, damage: shared.damage, ..Log::default() }
+    }
+
+    /// Hands over what all logs have in common.
+    pub fn share(&mut self) -> Shared {
+        self.devices.set_host(None);
+        Shared { devices: std::mem::take(&mut self.devices), damage: std::mem::take(&mut self.damage) }
+    }
+
+    pub fn damaged(&mut self, line: u64, why: impl Into<String>) {
+        self.damage.line(&self.file, line, why);
+    }
+
+    /// Counts a line that is none of the log's tool.
+    pub fn other_line(&mut self, line: u64) {
+        self.damage.other(&self.file, line);
+    }
+
+    pub fn io(&mut self, io: Io) {
+        self.observations.push(Observation::Io(io));
+    }
+
+    pub fn mark(&mut self, at_ns: i64, kind: &str, text: String) {
+        self.observations.push(Observation::Mark(Mark { at_ns, kind: kind.to_owned(), text }));
+    }
+
+    pub fn ios(&self) -> impl Iterator<Item = &Io> {
+        self.observations.iter().filter_map(|o| if let Observation::Io(io) = o { Some(io) } else { None })
+    }
+
+    /// Says once what this source cannot know.
+    pub fn limit(&mut self, text: &str) {
+        if !self.limits.iter().any(|l| l == text) {
+            self.limits.push(text.to_owned());
+        }
+    }
+
+    pub fn first_ns(&self) -> Option<i64> {
+        let from = |o: &Observation| if let Observation::Io(io) = o { io.start_ns() } else { o.at_ns() };
+        let observed = self.observations.iter().map(from).min();
+        let cpu = self.cpu.iter().map(|c| c.from_ns).min();
+        [observed, self.rates.first_ns(), cpu].into_iter().flatten().min()
+    }
+
+    pub fn last_ns(&self) -> Option<i64> {
+        let observed = self.observations.iter().map(Observation::at_ns).max();
+        let cpu = self.cpu.iter().map(|c| c.to_ns).max();
+        [observed, self.rates.last_ns(), cpu].into_iter().flatten().max()
+    }
+
+    /// Moves every instant by `-by_ns`; what would leave the range of the clock is nonsense and goes to its edge.
+    pub fn shift(&mut self, by_ns: i64) {
+        if by_ns == 0 {
+            return;
+        }
+        let shifted = |at_ns: &mut i64| *at_ns = at_ns.saturating_sub(by_ns);
+        for o in &mut self.observations {
+            match o {
+                Observation::Io(io) => shifted(&mut io.done_ns),
+                Observation::Mark(m) => shifted(&mut m.at_ns),
+                _ => {}
+            }
+        }
+        self.rates
+            .replace(0..self.rates.len(), |from, to, dev| (from.saturating_sub(by_ns), to.saturating_sub(by_ns), dev));
+        self.cpu.iter_mut().for_each(|c| {
+            shifted(&mut c.from_ns);
+            shifted(&mut c.to_ns);
+        });
+        self.bios.iter_mut().for_each(|b| shifted(&mut b.done_ns));
+    }
+}
+
+/// What all logs of an import have in common.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub devices: Devices,
+    pub damage: Damage,
+}
+
+/// Everything that was imported, on one time line.
+#[derive(Debug)]
+pub struct Imported {
+    /// What is said once.
+    pub meta: RecordingMeta,
+    /// Single I/Os, marks and losses, ordered by time.
+    pub observations: Vec<Observation>,
+    /// Rows of tables, ordered by time.
+    pub rates: RateRows,
+    /// The processors' shares, ordered by time.
+    pub cpu: Vec<CpuShares>,
+    /// The ways of bios through the block layer, ordered by completion.
+    pub bios: Vec<BioStages>,
+    /// What could not be read.
+    pub damage: Damage,
+    /// Which formats were found.
+    pub kinds: Vec<Kind>,
+}
+
+/// Why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A file cannot be read.
+    #[error("{} cannot be read", file.display())]
+    Read {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The content is of no known format; what it is instead, if that can be said.
+    #[error("{}: not the log of a tool that can be imported{}", .0.display(), .1.as_ref().map_or_else(|| " (iostat, fio, blktrace, biosnoop, perf script with block events)".to_owned(), |why| format!(": {why}")))]
+    Unknown(PathBuf, Option<String>),
+    /// No file.
+    #[error("{}: is a directory; logs are files, and a recording needs no import (iolens report DIR)", .0.display())]
+    Directory(PathBuf),
+    /// A log that is too large, with the limit in MiB.
+    #[error("{}: it has more than {} MiB: import it in parts", .0.display(), .1)]
+    TooLarge(PathBuf, u64),
+    /// A compressed log that becomes more than so many times as large.
+    #[error("{}: unpacked it has more than {} times its size, which no log has: unpack it and see what it is", .0.display(), .1)]
+    TooDense(PathBuf, u64),
+    /// The format is known and nothing usable is in it.
+    #[error("{}: {why}", file.display())]
+    Empty {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        why: &'static str,
+    },
+    /// Damage, and the user asked for none.
+    #[error("{first} ({count} damaged in all; without --strict the rest is imported)")]
+    Damaged {
+        /// The first damaged place.
+        first: Place,
+        /// How many there are.
+        count: u64,
+    },
+}

@@ -1,0 +1,446 @@
+//! Puts the stages of an I/O together: queue, merge, issue, complete, found by device and sector.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use iolens_core::model::{BioStages, Comm, DevId, Io, Op};
+
+use super::log::Log;
+
+/// A stage of an I/O, as a trace line or record tells it.
+#[derive(Debug, Clone, Copy)]
+pub struct Event {
+    /// When, in nanoseconds.
+    pub at_ns: i64,
+    /// Where.
+    pub dev: DevId,
+    /// First sector of 512 bytes.
+    pub sector: u64,
+    /// Length.
+    pub bytes: u64,
+    /// What it does.
+    pub op: Op,
+    /// `cmd_flags >> 8` as far as the source tells.
+    pub flags: i32,
+    /// Who was running: the submitter in early stages, anyone at completion.
+    pub tgid: Option<i32>,
+    /// Its name.
+    pub comm: Option<Comm>,
+    /// Errno with which it failed, positive.
+    pub error: i32,
+}
+
+/// Which stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// A bio arrives (Q).
+    Queue,
+    /// A request starts to be accounted (G, `block_io_start`).
+    Start,
+    /// The bio was appended to a request that ends where it begins (M).
+    BackMerge,
+    /// The bio was put in front of a request that begins where it ends (F).
+    FrontMerge,
+    /// The request was handed to the scheduler (I).
+    Insert,
+    /// The request went to the driver (D); the last one counts.
+    Issue,
+    /// The driver gave it back (R).
+    Requeue,
+    /// Done (C), perhaps in part.
+    Complete,
+}
+
+#[derive(Debug, Clone)]
+struct Waiting {
+    start_ns: i64,
+    way: Way,
+    end_sector: u64,
+    tgid: Option<i32>,
+    comm: Option<Comm>,
+    flags: i32,
+    op: Op,
+    merges: i32,
+}
+
+/// When a request's own bio was queued, when the request was allocated and inserted; and the bios merged into it, as
+/// instants of queueing (if seen) and merging.
+#[derive(Debug, Clone, Default)]
+struct Way {
+    queue_ns: Option<i64>,
+    get_ns: Option<i64>,
+    insert_ns: Option<i64>,
+    merged: Vec<(Option<i64>, i64)>,
+}
+
+impl Way {
+    /// A bio, or what one has become, is merged into this at `at_ns`.
+    fn merge(&mut self, other: Option<Waiting>, at_ns: i64) {
+        let Some(w) = other else { return self.merged.push((None, at_ns)) };
+        self.merged.push((w.way.queue_ns, at_ns));
+        self.merged.extend(w.way.merged);
+    }
+
+    /// The rows of all its bios.
+    fn bios(&self, dev: DevId, issue_ns: i64, done_ns: i64) -> impl Iterator<Item = BioStages> {
+        let between = |from: Option<i64>, to: Option<i64>| Some(to?.saturating_sub(from?)).filter(|ns| *ns >= 0);
+        let (issued, done) = (Some(issue_ns), Some(done_ns));
+        let row = BioStages {
+            done_ns,
+            dev,
+            q2g_ns: None,
+            g2i_ns: None,
+            q2m_ns: None,
+            i2d_ns: None,
+            m2d_ns: None,
+            d2c_ns: done_ns.saturating_sub(issue_ns).max(0),
+            q2c_ns: None,
+        };
+        let own = BioStages {
+            q2g_ns: between(self.queue_ns, self.get_ns),
+            g2i_ns: between(self.get_ns, self.insert_ns),
+            i2d_ns: between(self.insert_ns, issued),
+            q2c_ns: between(self.queue_ns, done),
+            ..row
+        };
+        let merged = self.merged.iter().map(move |(queue_ns, at_ns)| BioStages {
+            q2m_ns: between(*queue_ns, Some(*at_ns)),
+            m2d_ns: between(Some(*at_ns), issued),
+            q2c_ns: between(*queue_ns, done),
+            ..row
+        });
+        std::iter::once(own).chain(merged)
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Flight {
+    issue_ns: i64,
+    waiting: Option<Waiting>,
+    bytes: u64,
+    left: u64,
+    sector: u64,
+    op: Op,
+    flags: i32,
+    tgid: Option<i32>,
+    comm: Option<Comm>,
+}
+
+/// What is in flight at the ends of a log lasts no longer than this, or twice what the longest I/O took.
+const SHORTEST_REACH_NS: i64 = 100_000_000;
+/// A bio becomes a request at once, unless its task waits for a free one.
+const SURELY_RECENT_NS: i64 = 10_000_000;
+
+type Key = (DevId, u64, bool);
+type Map<V> = HashMap<Key, V, BuildHasherDefault<SectorHasher>>;
+
+/// Multiplies and folds: sectors are not chosen by an enemy with anything to gain, and this map is the hot spot.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct SectorHasher(u64);
+
+impl Hasher for SectorHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for b in bytes {
+            self.write_u64(u64::from(*b));
+        }
+    }
+
+    fn write_u64(&mut self, v: u64) {
+        self.0 = (self.0.rotate_left(23) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_i32(&mut self, v: i32) {
+        self.write_u64(v as u64);
+    }
+
+    fn write_u8(&mut self, v: u8) {
+        self.write_u64(u64::from(v));
+    }
+}
+
+/// Pairs stages in the order of time.
+#[derive(Debug, Default)]
+pub struct Pairing {
+    waiting: Map<Waiting>,
+    /// Where a waiting request ends -> where it begins: back merges look for it.
+    ends: Map<u64>,
+    flights: Map<Flight>,
+    /// Devices that have issued requests; on others (dm, md) a bio goes from queue to completion.
+    request_devices: Vec<DevId>,
+    /// The sector of each task's latest bio of each device: a task waits for its request before it sends another bio.
+    latest_bios: HashMap<(Option<i32>, DevId), u64, BuildHasherDefault<SectorHasher>>,
+    /// When requests were issued of which no completion was seen, and when some completed of which no issue was.
+    issues: Vec<i64>,
+    completions: Vec<i64>,
+    span_ns: Option<(i64, i64)>,
+    longest_ns: i64,
+    /// Times of which the end came before the beginning.
+    negative: u64,
+    /// The ways of bios through the block layer, if the source tells them.
+    pub bios: Option<Vec<BioStages>>,
+}
+
+/// 0 for a negative time, which is counted.
+fn not_negative(ns: i64, negative: &mut u64) -> i64 {
+    *negative += u64::from(ns < 0);
+    ns.max(0)
+}
+
+fn sectors(bytes: u64) -> u64 {
+    bytes.div_ceil(512)
+}
+
+impl Pairing {
+    /// One that keeps the ways of bios too.
+    pub fn with_bios() -> Pairing {
+        Pairing { bios: Some(Vec::new()), ..Pairing::default() }
+    }
+
+    /// Takes the next stage in; a finished I/O comes out of a completion.
+    pub fn push(&mut self, stage: Stage, e: &Event) -> Option<Io> {
+        let (first, last) = self.span_ns.unwrap_or((e.at_ns, e.at_ns));
+        self.span_ns = Some((first.min(e.at_ns), last.max(e.at_ns)));
+        // A flush and the first sector's I/O may be in flight together.
+        let key = (e.dev, e.sector, e.bytes == 0);
+        match stage {
+            Stage::Queue => self.wait(key, e, true),
+            Stage::Start => self.wait(key, e, false),
+            Stage::BackMerge => self.back_merge(e),
+            Stage::FrontMerge => self.front_merge(key, e),
+            Stage::Insert => {
+                if let Some(w) = self.waiting.get_mut(&key) {
+                    w.way.insert_ns = Some(e.at_ns);
+                }
+            }
+            Stage::Issue => self.issue(key, e),
+            Stage::Requeue => {
+                if let Some(w) = self.flights.remove(&key).and_then(|f| f.waiting) {
+                    self.waiting.insert(key, w);
+                }
+            }
+            Stage::Complete => return self.complete(key, e),
+        }
+        None
+    }
+
+    /// Declares that no more stages come. What was in flight at the ends of the log is censored; where one end of an I/O is
+    /// missing in between, it was lost.
+    pub fn finish(&mut self, log: &mut Log) {
+        self.issues.extend(self.flights.drain().map(|(_, f)| f.issue_ns));
+        let Some((first, last)) = self.span_ns else { return };
+        let reach = self.longest_ns.saturating_mul(2).max(SHORTEST_REACH_NS);
+        let at_end = self.issues.iter().filter(|at| last.saturating_sub(**at) <= reach).count() as u64;
+        let at_start = self.completions.iter().filter(|at| at.saturating_sub(first) <= reach).count() as u64;
+        let (issues, completions) = (self.issues.len() as u64, self.completions.len() as u64);
+        log.censored += at_end + at_start;
+        // An issue and a completion without partners may be the two ends of one I/O.
+        let lost = (issues - at_end).max(completions - at_start);
+        log.lost_ios += lost;
+        if self.negative > 0 {
+            log.limit(&format!(
+                "{} times count as 0: their end has an earlier stamp than their beginning",
+                self.negative
+            ));
+        }
+        if lost > 0 {
+            log.limit(&format!(
+                "of at least {lost} I/Os one end is missing in the middle of the trace: events were lost, or the files of \
+                 some processors were not given"
+            ));
+        }
+    }
+
+    fn wait(&mut self, key: Key, e: &Event, queued: bool) {
+        let end_sector = e.sector.saturating_add(sectors(e.bytes));
+        if queued {
+            self.latest_bios.insert((e.tgid, e.dev), e.sector);
+        }
+        let old = self.waiting.remove(&key);
+        // The start of accounting is later and nearer to what the kernel's statistics count than the bio's arrival; a
+        // second bio for a sector whose request waits already does not displace it.
+        let waits = |w: &Waiting| w.way.get_ns.is_some() || !self.request_devices.contains(&e.dev);
+        if let Some(w) = old.as_ref().filter(|w| queued && w.end_sector == end_sector && waits(w)) {
+            let w = w.clone();
+            self.waiting.insert(key, w);
+            return;
+        }
+        let old = old.filter(|w| !queued && self.is_of(w, e));
+        let (merges, mut way) = old.map_or((0, Way::default()), |w| (w.merges, w.way));
+        *if queued { &mut way.queue_ns } else { &mut way.get_ns } = Some(e.at_ns);
+        let (tgid, comm, flags, op) = (e.tgid, e.comm, e.flags, e.op);
+        self.waiting.insert(key, Waiting { start_ns: e.at_ns, way, end_sector, tgid, comm, flags, op, merges });
+        self.ends.insert((e.dev, end_sector, false), e.sector);
+    }
+
+    /// Whether the bio `w` has become the request of `e`: one of which the request was not seen stays behind, and years
+    /// later another one begins at its sector.
+    fn is_of(&self, w: &Waiting, e: &Event) -> bool {
+        let recent = e.at_ns.saturating_sub(w.start_ns) <= SURELY_RECENT_NS;
+        recent || (w.tgid == e.tgid && self.latest_bios.get(&(e.tgid, e.dev)) == Some(&e.sector))
+    }
+
+    fn back_merge(&mut self, e: &Event) {
+        // The bio's own queue event is not a request.
+        let bio = self.waiting.remove(&(e.dev, e.sector, e.bytes == 0));
+        let Some(start) = self.ends.remove(&(e.dev, e.sector, false)) else { return };
+        if let Some(w) = self.waiting.get_mut(&(e.dev, start, false)) {
+            w.end_sector = e.sector.saturating_add(sectors(e.bytes));
+            w.merges = w.merges.saturating_add(1);
+            if self.bios.is_some() {
+                w.way.merge(bio, e.at_ns);
+            }
+            self.ends.insert((e.dev, w.end_sector, false), start);
+        }
+    }
+
+    fn front_merge(&mut self, key: Key, e: &Event) {
+        let bio = self.waiting.remove(&key);
+        let behind = e.sector.saturating_add(sectors(e.bytes));
+        if let Some(mut w) = self.waiting.remove(&(e.dev, behind, false)) {
+            w.merges = w.merges.saturating_add(1);
+            if self.bios.is_some() {
+                w.way.merge(bio, e.at_ns);
+            }
+            self.ends.insert((e.dev, w.end_sector, false), e.sector);
+            self.waiting.insert(key, w);
+        }
+    }
+
+    fn issue(&mut self, key: Key, e: &Event) {
+        if !self.request_devices.contains(&e.dev) {
+            self.request_devices.push(e.dev);
+        }
+        let waiting = self.waiting.remove(&key);
+        if let Some(w) = &waiting {
+            let end = (e.dev, w.end_sector, false);
+            if self.ends.get(&end) == Some(&e.sector) {
+                self.ends.remove(&end);
+            }
+        }
+        let flight = Flight {
+            issue_ns: e.at_ns,
+            waiting,
+            bytes: e.bytes,
+            left: e.bytes,
+            sector: e.sector,
+            op: e.op,
+            flags: e.flags,
+            tgid: e.tgid,
+            comm: e.comm,
+        };
+        let began = flight.waiting.is_some();
+        if let Some(lost) = self.flights.insert(key, flight) {
+            // The same sector issued again without a completion: a requeue the trace does not name, or a lost event.
+            if lost.waiting.is_some() && !began {
+                if let Some(f) = self.flights.get_mut(&key) {
+                    f.waiting = lost.waiting;
+                }
+            } else {
+                self.issues.push(lost.issue_ns);
+            }
+        }
+    }
+
+    fn complete(&mut self, key: Key, e: &Event) -> Option<Io> {
+        let found = self.flights.remove(&key).map(|f| (key, f)).or_else(|| {
+            // Flushes complete with other sectors and lengths than they were issued with.
+            let other = (key.0, key.1, !key.2);
+            self.flights.remove(&other).map(|f| (other, f))
+        });
+        let Some((_, mut flight)) = found else { return self.complete_bio(key, e) };
+        if e.bytes > 0 && e.bytes < flight.left && e.error == 0 {
+            flight.left -= e.bytes;
+            let rest = (e.dev, e.sector.saturating_add(sectors(e.bytes)), false);
+            self.flights.insert(rest, flight);
+            return None;
+        }
+        let w = flight.waiting.as_ref();
+        if let (Some(bios), Some(w)) = (&mut self.bios, w) {
+            bios.extend(w.way.bios(e.dev, flight.issue_ns, e.at_ns));
+        }
+        let queue_ns = w.map(|w| flight.issue_ns.saturating_sub(w.start_ns));
+        let queue_ns = queue_ns.map(|ns| not_negative(ns, &mut self.negative));
+        let device_ns = not_negative(e.at_ns.saturating_sub(flight.issue_ns), &mut self.negative);
+        self.longest_ns = self.longest_ns.max(device_ns);
+        let mut io = Io::new(e.at_ns, e.dev, flight.op, bytes(flight.bytes), queue_ns, device_ns);
+        io.sector = i64::try_from(flight.sector).ok();
+        io.flags = Some(flight.flags | w.map_or(0, |w| w.flags));
+        io.error = Some(e.error);
+        io.merges = w.map(|w| w.merges);
+        // The process that queued it: the issuer may be a kernel worker.
+        io.tgid = w.and_then(|w| w.tgid).or(flight.tgid);
+        io.comm = w.and_then(|w| w.comm).or(flight.comm);
+        Some(io)
+    }
+
+    /// On devices that take bios only there is no issue: queue to completion is device time.
+    fn complete_bio(&mut self, key: Key, e: &Event) -> Option<Io> {
+        // What completes waits no more, whether its issue was seen or not.
+        let w = self.waiting.remove(&key);
+        let Some(w) = w.filter(|_| !self.request_devices.contains(&e.dev)) else {
+            // A flush that the kernel made of a request completes twice, issued once.
+            if e.op != Op::FLUSH {
+                self.completions.push(e.at_ns);
+            }
+            return None;
+        };
+        self.ends.remove(&(e.dev, w.end_sector, false));
+        let device_ns = not_negative(e.at_ns.saturating_sub(w.start_ns), &mut self.negative);
+        let mut io = Io::new(e.at_ns, e.dev, w.op, bytes(e.bytes), None, device_ns);
+        io.sector = i64::try_from(e.sector).ok();
+        io.flags = Some(w.flags);
+        io.error = Some(e.error);
+        io.tgid = w.tgid;
+        io.comm = w.comm;
+        Some(io)
+    }
+}
+
+fn bytes(b: u64) -> i64 {
+    i64::try_from(b).unwrap_or(i64::MAX)
+}
+
+/// `REQ_OP_DRV_IN`.
+const DRIVER_IN: Op = Op(34);
+
+/// Operation and flags of the letters that kernel and tools print (`blk_fill_rwbs`): `R`, `WS`, `FWFS`, `DE`, `RA`, `N`.
+/// `N` is any other operation: with sectors (`has_data`) it writes zeroes, without it is passed through by a driver.
+pub fn rwbs(letters: &[u8], has_data: bool) -> (Op, i32) {
+    let mut flags = 0;
+    let rest = match letters {
+        [b'F', rest @ ..] if !rest.is_empty() => {
+            flags |= Io::FLAG_PREFLUSH;
+            rest
+        }
+        all => all,
+    };
+    let (op, rest) = match rest {
+        [b'R', rest @ ..] => (Op::READ, rest),
+        [b'W', rest @ ..] => (Op::WRITE, rest),
+        [b'D', b'E', rest @ ..] => (Op::SECURE_ERASE, rest),
+        [b'D', rest @ ..] => (Op::DISCARD, rest),
+        [b'F', rest @ ..] => (Op::FLUSH, rest),
+        [b'N', rest @ ..] if has_data => (Op::WRITE_ZEROES, rest),
+        [b'N', rest @ ..] => (DRIVER_IN, rest),
+        other => (DRIVER_IN, other),
+    };
+    for b in rest {
+        flags |= match b {
+            b'F' => Io::FLAG_FUA,
+            b'A' => Io::FLAG_RAHEAD,
+            b'S' => Io::FLAG_SYNC,
+            b'M' => Io::FLAG_META,
+            // `U`, an atomic write, has no flag here.
+            _ => 0,
+        };
+    }
+    (op, flags)
+}
+
+#[cfg(test)]
+#[path = "pairing_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+//! Which tool wrote this? Recognised by the content alone.
+
+use super::text::{Lines, columns};
+
+/// A format that can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Text of sysstat's `iostat`, any version and options.
+    IostatText,
+    /// `iostat -o JSON`.
+    IostatJson,
+    /// Text of the `iostat -x` of Solaris and illumos.
+    SolarisIostat,
+    /// Rows of `time r/s Kr/s us/r w/s Kw/s us/w`.
+    RateTable,
+    /// fio's JSON or JSON+.
+    FioJson,
+    /// fio's bandwidth, latency or IOPS log.
+    FioLog,
+    /// Binary files of blktrace, version 7 or 8.
+    Blktrace,
+    /// biosnoop of bcc or libbpf-tools.
+    Biosnoop,
+    /// `perf script` (or the kernel's trace file) with block events.
+    BlockEvents,
+    /// Text of FreeBSD's `iostat -x`.
+    FreebsdIostat,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 10] = [
+        Kind::IostatText,
+        Kind::IostatJson,
+        Kind::SolarisIostat,
+        Kind::RateTable,
+        Kind::FioJson,
+        Kind::FioLog,
+        Kind::Blktrace,
+        Kind::Biosnoop,
+        Kind::BlockEvents,
+        Kind::FreebsdIostat,
+    ];
+
+    /// The word after `import:` in the recording's source.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::IostatText | Kind::IostatJson => "iostat",
+            Kind::SolarisIostat => "solaris-iostat",
+            Kind::FreebsdIostat => "freebsd-iostat",
+            Kind::RateTable => "rate-table",
+            Kind::FioJson => "fio",
+            Kind::FioLog => "fio-log",
+            Kind::Blktrace => "blktrace",
+            Kind::Biosnoop => "biosnoop",
+            Kind::BlockEvents => "perf-script",
+        }
+    }
+}
+
+/// How many bytes are looked at: beyond messages and blank lines in front, a format shows itself early.
+pub(super) const LOOK: usize = 64 * 1024;
+
+/// The format of `bytes`; `None` if it is none of them.
+pub fn recognise(bytes: &[u8]) -> Option<Kind> {
+    let head = &bytes[..bytes.len().min(LOOK)];
+    if super::blktrace::has_magic(head) {
+        return Some(Kind::Blktrace);
+    }
+    let mut source = head;
+    let mut lines = Lines::new(&mut source);
+    while let Some(line) = lines.next_line() {
+        if let Some(kind) = of_line(line.bytes) {
+            return Some(kind);
+        }
+    }
+    json_kind(head)
+}
+
+/// The kind of table that begins with this line, if it is the heading of one.
+pub(super) fn table_kind(line: &[u8]) -> Option<Kind> {
+    const TABLES: [Kind; 4] = [Kind::IostatText, Kind::SolarisIostat, Kind::FreebsdIostat, Kind::RateTable];
+    let text = line.trim_ascii_start();
+    let may_be_heading = [&b"time"[..], b"device", b"Device"].iter().any(|w| text.starts_with(w));
+    may_be_heading.then(|| of_line(line)).flatten().filter(|k| TABLES.contains(k))
+}
+
+fn of_line(line: &[u8]) -> Option<Kind> {
+    if super::rate_table::is_heading(line) {
+        return Some(Kind::RateTable);
+    }
+    let all = columns(line);
+    let has = |word: &[u8]| all.contains(&word);
+    match *all.first()? {
+        b"TIME(s)" if super::biosnoop::is_heading(line) => return Some(Kind::Biosnoop),
+        b"Device" | b"Device:" | b"avg-cpu:" => return Some(Kind::IostatText),
+        b"device" if has(b"ms/r") || has(b"qlen") => return Some(Kind::FreebsdIostat),
+        b"device" if has(b"r/s") || has(b"r/i") || has(b"r_s") => return Some(Kind::SolarisIostat),
+        _ => {}
+    }
+    match *all.last()? {
+        b"device" if has(b"actv") => return Some(Kind::SolarisIostat),
+        b"Device" if has(b"tps") || contains(line, b"/s ") => return Some(Kind::IostatText),
+        _ => {}
+    }
+    if super::block_events::looks_like_event(line) {
+        return Some(Kind::BlockEvents);
+    }
+    super::fio_log::looks_like_row(line).then_some(Kind::FioLog)
+}
+
+fn json_kind(head: &[u8]) -> Option<Kind> {
+    if contains(head, b"\"sysstat\"") || contains(head, b"\"statistics\"") || contains(head, b"\"disk_device\"") {
+        return Some(Kind::IostatJson);
+    }
+    let fio = contains(head, b"\"fio version\"") || contains(head, b"\"jobs\"") || contains(head, b"\"client_stats\"");
+    fio.then_some(Kind::FioJson)
+}
+
+fn contains(haystack: &[u8], needle: &[u8]) -> bool {
+    haystack.windows(needle.len()).any(|w| w == needle)
+}

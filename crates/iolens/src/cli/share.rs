@@ -1,0 +1,58 @@
+//! `--group` and `--mode`: who may read what a command writes.
+
+use clap::Args;
+use iolens_core::private::Access;
+
+/// Who may read what is written.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ShareArgs {
+    /// Let this group (name or number) read what is written [default: its owner alone]
+    #[arg(long, value_name = "GROUP", value_parser = parse_group)]
+    pub group: Option<u32>,
+    /// Permissions of the files written, whatever the umask is: 0600, 0640 or 0644; directories get those that fit
+    /// [default: 0600, with --group 0640]
+    #[arg(long, value_name = "MODE", value_parser = parse_mode)]
+    pub mode: Option<u32>,
+}
+
+impl ShareArgs {
+    /// Both together.
+    pub fn access(&self) -> Access {
+        let usual = if self.group.is_some() { 0o640 } else { 0o600 };
+        Access::new(self.mode.unwrap_or(usual), self.group).unwrap_or_default()
+    }
+}
+
+fn parse_mode(s: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(s, 8).ok().filter(|m| Access::new(*m, None).is_some());
+    mode.ok_or_else(|| "give 0600 (the owner alone), 0640 (its group reads too) or 0644 (all read)".to_owned())
+}
+
+fn parse_group(s: &str) -> Result<u32, String> {
+    if let Ok(number) = s.parse() {
+        return Ok(number);
+    }
+    let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let number = |line: &str| match line.split(':').collect::<Vec<_>>()[..] {
+        [name, _, number, ..] if name == s => number.parse().ok(),
+        _ => None,
+    };
+    groups.lines().find_map(number).ok_or_else(|| "it is not in /etc/group; give its number".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_may_be_allowed_to_read_and_never_to_write() {
+        assert!(["0600", "640", "0644", "604"].iter().all(|m| parse_mode(m).is_ok()));
+        assert!(["0660", "0666", "400", "1600", "rw", "0700", ""].iter().all(|m| parse_mode(m).is_err()));
+        let share = |group, mode| ShareArgs { group, mode }.access();
+        assert_eq!(share(None, None), Access::OWNER);
+        assert_eq!(Some(share(Some(7), None)), Access::new(0o640, Some(7)));
+        assert_eq!(Some(share(Some(7), Some(0o600))), Access::new(0o600, Some(7)));
+        assert_eq!(parse_group("0"), Ok(0));
+        assert!(parse_group("no such group").is_err());
+    }
+}

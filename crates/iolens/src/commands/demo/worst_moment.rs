@@ -1,0 +1,74 @@
+//! The demo's end: the seconds beside the 10 ms around the worst moment.
+
+use std::path::Path;
+
+use anyhow::Result;
+use iolens_core::analysis::Window;
+use iolens_core::analysis::timeline::{GroupBy, Row, TimelinePlan};
+use iolens_core::model::{Class, DevId};
+
+use crate::engine::layers::Layers;
+use crate::engine::rows::{device_name, each_row};
+use crate::engine::source;
+use crate::present::zoom::{self, ZoomWriter};
+use crate::present::{demo_text, escape};
+
+/// Tables stand side by side up to this width where no terminal sets one.
+const MAX_COLUMNS: usize = 140;
+/// Rows on each side of the worst one that the demo shows.
+const AROUND: usize = 9;
+const FINE_NS: i64 = 10_000_000;
+const COARSE_NS: i64 = 1_000_000_000;
+
+/// Shows them, of `disk` alone where it is known: what else the machine does would blur them.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn show(path: &Path, disk: Option<DevId>) -> Result<()> {
+    let recording = source::open(path)?;
+    let range = 0..recording.end_ns();
+    let layers = Layers::of(&recording, GroupBy::All)?;
+    let counts = |dev| disk.map_or_else(|| layers.counts(dev), |disk| dev == disk);
+    let rows = |step_ns| -> Result<Vec<Row>> {
+        let plan = TimelinePlan::new(Window::new(range.start, range.end), step_ns);
+        let mut rows = Vec::new();
+        each_row(&recording, range.clone(), plan, counts, |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    };
+    let (fine, coarse) = (rows(FINE_NS)?, rows(COARSE_NS)?);
+    let Some(worst) = worst(&fine) else {
+        println!("Nothing was written during the demo: no burst to show.");
+        return Ok(());
+    };
+    let around = &fine[worst.saturating_sub(AROUND)..(worst + AROUND + 1).min(fine.len())];
+    let worst = &fine[worst];
+    if let Some(second) = coarse.iter().find(|s| s.from_ns <= worst.from_ns && worst.to_ns <= s.to_ns) {
+        println!("{}", crate::streams::layout().sentences(demo_text::worst_moment(worst, second).trim_end()));
+    }
+    let devices = &recording.meta().devices;
+    let of = disk.map(|disk| format!(" on {}", escape::terminal(&device_name(devices, disk)))).unwrap_or_default();
+    let seconds = format!("Each second{of}, as iostat 1 would show it:");
+    let detail = format!("Each 10 ms{of} around the worst moment:");
+    let (left, right) = (table(&coarse, COARSE_NS), table(around, FINE_NS));
+    print!(
+        "{}",
+        demo_text::side_by_side((&seconds, &left), (&detail, &right), crate::streams::layout().width.min(MAX_COLUMNS))
+    );
+    print!("{}", crate::streams::layout().sentences(&demo_text::closer_look(path, worst)));
+    Ok(())
+}
+
+/// The interval in which most was written.
+fn worst(rows: &[Row]) -> Option<usize> {
+    let written = |row: &Row| row.flows[Class::Write as usize].bytes;
+    (0..rows.len()).filter(|i| written(&rows[*i]) > 0).max_by_key(|i| written(&rows[*i]))
+}
+
+fn table(rows: &[Row], step_ns: i64) -> String {
+    let mut writer = ZoomWriter::new(zoom::Format::Table, GroupBy::All, false, step_ns);
+    let body: String = rows.iter().map(|row| writer.row(row, "")).collect();
+    writer.begin() + &body + &writer.end()
+}

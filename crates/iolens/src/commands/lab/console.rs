@@ -1,0 +1,89 @@
+//! What the terminal shows of an experiment.
+
+use std::cell::OnceCell;
+use std::io::IsTerminal as _;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use iolens_lab::run::Watcher;
+
+use crate::signals::Signals;
+
+/// A progress bar, and Ctrl-C.
+pub struct Console {
+    signals: Signals,
+    bar: OnceCell<ProgressBar>,
+}
+
+impl Console {
+    /// Catches signals from here on; warnings go to standard error.
+    ///
+    /// # Errors
+    /// The handlers could not be installed.
+    pub fn open() -> Result<Console> {
+        iolens_lab::on_warning(|line| eprintln!("iolens: {line}"));
+        Ok(Console { signals: Signals::catch()?, bar: OnceCell::new() })
+    }
+}
+
+impl Watcher for Console {
+    fn begin(&self, runs: usize, seconds_per_run: f64) {
+        self.bar.get_or_init(|| bar(runs, seconds_per_run));
+    }
+
+    fn run(&self, label: &str) {
+        self.bar.get().into_iter().for_each(|bar| bar.set_message(label.to_owned()));
+    }
+
+    fn run_done(&self) {
+        self.bar.get().into_iter().for_each(|bar| bar.inc(1));
+    }
+
+    fn end(&self) {
+        self.bar.get().into_iter().for_each(ProgressBar::finish_and_clear);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.signals.caught() > 0
+    }
+}
+
+/// A bar with the time left, on terminals only. `planned_s` is what one cell should take; once some are done, what they
+/// took counts.
+fn bar(cells: usize, planned_s: f64) -> ProgressBar {
+    let bar = ProgressBar::new(cells as u64);
+    let plain = std::env::var("TERM").is_ok_and(|t| t == "dumb") || !std::io::stderr().is_terminal();
+    if plain {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        return bar;
+    }
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({left} left)") {
+        let left = move |s: &indicatif::ProgressState, w: &mut dyn std::fmt::Write| {
+            let seconds = time_left_s(s.pos(), s.len().unwrap_or(0), s.elapsed().as_secs_f64(), planned_s);
+            let about = indicatif::HumanDuration(std::time::Duration::from_secs_f64(seconds));
+            // A progress bar that cannot be drawn is no reason to stop.
+            let _ = write!(w, "about {about:#}");
+        };
+        bar.set_style(style.with_key("left", left));
+    }
+    bar.enable_steady_tick(std::time::Duration::from_secs(1));
+    bar
+}
+
+/// Seconds until all `cells` are done, when `done` of them took `elapsed_s` (and a running one, half of it).
+fn time_left_s(done: u64, cells: u64, elapsed_s: f64, planned_s: f64) -> f64 {
+    let per_cell = if done == 0 { planned_s } else { elapsed_s / (done as f64 + 0.5) };
+    (cells as f64 * per_cell - elapsed_s).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_follows_the_plan_first_and_experience_later() {
+        assert_eq!(time_left_s(0, 10, 2.0, 5.0), 48.0);
+        assert_eq!(time_left_s(4, 10, 45.0, 5.0), 55.0);
+        assert_eq!(time_left_s(0, 1, 9.0, 5.0), 0.0);
+    }
+}

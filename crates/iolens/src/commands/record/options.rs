@@ -1,0 +1,86 @@
+//! What `iolens record` was asked for, as the recorder's options.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use iolens_core::model::Comm;
+use iolens_observe::topology::Topology;
+use iolens_observe::trace::{FilesFilter, TracerOptions};
+use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
+
+use super::super::devices::choose_devices;
+use crate::cli::RecordPlan;
+
+/// Bytes of a task's name in the kernel, without the NUL (`TASK_COMM_LEN`).
+const MAX_COMM: usize = 15;
+
+/// How to record.
+///
+/// # Errors
+/// A disk that is not there, a ring of an impossible size, a task that cannot exist.
+pub fn of(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
+    Ok(SessionOptions {
+        devices: choose_devices(topology, &plan.devices)?,
+        output: plan.output.clone().unwrap_or_else(default_output),
+        keep_bytes: plan.keep,
+        access: plan.share.access(),
+        feed: FeedOptions {
+            choice: plan.source,
+            attribution: !plan.no_attribution,
+            ring_bytes: ring_bytes(plan.ring)?,
+            poll_ns: plan.poll,
+            counters_step_ns: plan.counters_step,
+            files: plan.wants_files().then(|| files_filter(plan)).transpose()?,
+            measure_probes: false,
+        },
+        command_line: std::env::args().collect(),
+        idle_poll_ns: if plan.command.is_empty() {
+            SessionOptions::IDLE_POLL_NS
+        } else {
+            SessionOptions::FAST_IDLE_POLL_NS
+        },
+        until_ns: plan.for_ns,
+    })
+}
+
+fn ring_bytes(requested: Option<u64>) -> Result<u32> {
+    let Some(bytes) = requested else { return Ok(TracerOptions::usual_ring_bytes()) };
+    let min = TracerOptions::min_ring_bytes();
+    match u32::try_from(bytes) {
+        Ok(b) if (min..=1 << 30).contains(&b) => Ok(b),
+        _ => bail!(
+            "--ring {bytes}: give {}K to 1G; less than 64K for each CPU loses I/Os under any load worth recording",
+            min >> 10
+        ),
+    }
+}
+
+/// Whose file-level requests to record: with a command and no other option those of the command and its children.
+///
+/// # Errors
+/// What no task can match, or what needs eBPF without it.
+fn files_filter(plan: &RecordPlan) -> Result<FilesFilter> {
+    if plan.source == SourceChoice::Counters {
+        bail!("file-level requests (--files, --pid, --comm, --cgroup) need eBPF: leave out --source counters");
+    }
+    if let Some(name) = &plan.comm {
+        match name.len() {
+            0 => bail!("--comm: a task's name is never empty; see /proc/PID/comm"),
+            1..=MAX_COMM => {}
+            _ => bail!(
+                "--comm {name}: the kernel keeps {MAX_COMM} bytes of a task's name, so none has this one; give its first {MAX_COMM}"
+            ),
+        }
+    }
+    let named = !plan.pid.is_empty() || plan.comm.is_some() || plan.cgroup.is_some() || plan.all_files;
+    Ok(FilesFilter {
+        pids: plan.pid.clone(),
+        comm: plan.comm.as_ref().map(|c| Comm::new(c.as_bytes())),
+        cgroup: plan.cgroup.clone(),
+        children: !plan.command.is_empty() && !named,
+    })
+}
+
+fn default_output() -> PathBuf {
+    PathBuf::from(jiff::Zoned::now().strftime("iolens-%Y%m%d-%H%M%S.iolens").to_string())
+}

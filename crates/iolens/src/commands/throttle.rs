@@ -1,0 +1,99 @@
+//! `iolens throttle`: runs a command so that it yields while the disks are busy with other work.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::cli::{EnterPlan, GuardPlan, ThrottlePlan};
+use crate::present::escape::terminal;
+use crate::throttle::{FIRST_SHARE, ThrottleSession, start};
+use iolens_control::{Controller, Limits, Meter, detach, enter_and_run, keep_watch};
+use iolens_recorder::SourceChoice;
+
+/// The path has no disk: there is nothing to spare and nothing to measure.
+const NO_DISK: u8 = 1;
+
+/// Runs the command; the exit code is CMD's own, 126 or 127 if it cannot be started, 1 if the path has no disk.
+///
+/// # Errors
+/// Limits that contradict themselves, a path that cannot be looked at, a machine that allows no way to hold a command.
+pub fn run(plan: &ThrottlePlan) -> Result<u8> {
+    let controller =
+        Controller::new(limits(plan)).context("--low, --high, --max and --floor")?.starting_at(FIRST_SHARE);
+    let mut meter = Meter::open(&plan.paths)?;
+    for signal in meter.signals() {
+        if let Some(why) = signal.no_disk() {
+            let path = signal.stack().path.display().to_string();
+            eprintln!("iolens: {}: {}; there is nothing to spare", terminal(&path), terminal(why));
+            return Ok(NO_DISK);
+        }
+    }
+    if plan.source != SourceChoice::Counters {
+        meter.add_events(true);
+    }
+    let no_events = match plan.source {
+        SourceChoice::Counters => Some("--source counters".to_owned()),
+        _ => meter.without_events().map(str::to_owned),
+    };
+    match (&no_events, plan.source) {
+        (Some(why), SourceChoice::Ebpf) => bail!("{why}; without --source ebpf the kernel's counters are used"),
+        (Some(why), _) if plan.latency_slo_ns.is_some() => {
+            bail!("--latency-slo needs to see each I/O, which is not possible here: {why}")
+        }
+        (Some(why), SourceChoice::Auto) if !plan.quiet => {
+            eprintln!("iolens: counters only, so the command's own I/O counts as everybody's: {}", terminal(why));
+        }
+        _ => {}
+    }
+    let create = |path: &PathBuf| File::create(path).with_context(|| format!("--log {}", path.display()));
+    let log = plan.log.as_ref().map(create).transpose()?;
+    let stacks: Vec<_> = meter.signals().iter().map(|s| s.stack()).collect();
+    let started = start(plan, &stacks)?;
+    ThrottleSession::new(plan, controller, meter, log, started)?.run()
+}
+
+fn limits(plan: &ThrottlePlan) -> Limits {
+    Limits {
+        low_percent: plan.low,
+        high_percent: plan.high,
+        max_percent: plan.max,
+        floor: plan.floor / 100.0,
+        latency_slo_ns: plan.latency_slo_ns,
+        ..Limits::DEFAULT
+    }
+}
+
+/// `iolens guard`: the guardian's life.
+///
+/// # Errors
+/// The one that is to be detached cannot be.
+pub fn guard(plan: &GuardPlan) -> Result<u8> {
+    if plan.detach {
+        detach()?;
+        return Ok(0);
+    }
+    if plan.session {
+        // Where it fails this one is as easily reached as the other, which is no reason to go.
+        let _ = rustix::process::setsid();
+    }
+    keep_watch(std::io::stdin());
+    Ok(0)
+}
+
+/// `iolens enter`: becomes the command.
+///
+/// # Errors
+/// None; what went wrong is printed here, since the exit code is the command's.
+pub fn enter(plan: &EnterPlan) -> Result<u8> {
+    // The exit codes are the command's own too: only this tells whether it was the command that ended. Closed by exec.
+    let tell = plan.tell.as_ref().and_then(|path| File::options().write(true).open(path).ok());
+    let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
+    if let Some(mut tell) = tell {
+        // If nobody listens any more, nobody will print a summary.
+        let _ = tell.write_all(b"!");
+    }
+    eprintln!("iolens: {}", terminal(&why));
+    Ok(code)
+}

@@ -1,0 +1,308 @@
+//! Decoding beside analysing: one thread turns row groups into I/Os while others count them.
+//!
+//! Channels are bounded, so that memory does not depend on which side is faster; order is that of the recording.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use anyhow::Result;
+use iolens_core::analysis::Part;
+use iolens_core::analysis::stack_join::StackJoin;
+use iolens_core::model::{Io, Lost};
+use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
+
+use super::window;
+
+/// Batches decoded ahead: enough to even out those that take long, few enough to cost some megabytes.
+const AHEAD: usize = 8;
+
+/// What was met on the way.
+pub struct Met {
+    /// Damaged blocks, as losses.
+    pub damage: Vec<Lost>,
+    /// The same in words.
+    pub warnings: Vec<String>,
+}
+
+/// What naming the processes behind workers of the kernel looks at.
+const JOIN_COLUMNS: [IoColumns; 7] = [
+    IoColumns::QUEUE,
+    IoColumns::SECTOR,
+    IoColumns::FLAGS,
+    IoColumns::TGID,
+    IoColumns::COMM,
+    IoColumns::FILE,
+    IoColumns::ORIGIN,
+];
+
+/// The I/Os of a recording in the order of completion, those that workers of the kernel submitted below dm and md with the
+/// processes that asked for them.
+pub struct Ios {
+    reader: IoReader,
+    join: Option<StackJoin>,
+    later_start_ns: i64,
+    /// What completes then is not asked for.
+    until_ns: i64,
+    end_ns: i64,
+}
+
+impl Ios {
+    /// Those that completed in `range`. Processes are looked for if `columns` has them.
+    pub fn new(recording: &Recording, mut range: Range<i64>, mut columns: IoColumns) -> Ios {
+        let whose = [IoColumns::TGID, IoColumns::COMM, IoColumns::CGROUP, IoColumns::FILE];
+        let join = whose.into_iter().any(|c| columns.contains(c)).then(|| {
+            let lost = recording.lost(i64::MIN..i64::MAX);
+            StackJoin::new(&recording.meta().devices, &lost)
+        });
+        let (join, until_ns) = (join.flatten(), range.end);
+        if join.is_some() {
+            // An I/O completes before the one above that it belongs to.
+            range = window::with_in_flight(&range);
+            columns = JOIN_COLUMNS.into_iter().fold(columns, |all, c| all | c);
+        }
+        let (reader, end_ns) = (recording.ios(range, columns), recording.end_ns());
+        Ios { reader, join, later_start_ns: i64::MIN, until_ns, end_ns }
+    }
+
+    /// The reader itself, for what it met on the way.
+    pub fn reader(&self) -> &IoReader {
+        &self.reader
+    }
+
+    /// As [`IoReader::later_start_ns`].
+    pub fn later_start_ns(&self) -> i64 {
+        self.later_start_ns
+    }
+}
+
+impl Iterator for Ios {
+    type Item = Result<Vec<Io>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = match self.reader.next() {
+            Some(Err(e)) => return Some(Err(e)),
+            Some(Ok(ios)) => Some(ios),
+            None => None,
+        };
+        let (ended, later_start_ns) = (batch.is_none(), self.reader.later_start_ns());
+        let (mut ios, later_start_ns) = match &mut self.join {
+            Some(join) => join.push(batch.unwrap_or_default(), if ended { i64::MAX } else { later_start_ns }),
+            None => (batch?, later_start_ns),
+        };
+        let asked = ios.partition_point(|io| io.done_ns < self.until_ns);
+        if (ended || asked < ios.len()) && asked == 0 {
+            return None;
+        }
+        ios.truncate(asked);
+        window::hold_inside(&mut ios, self.end_ns);
+        // What is held inside begins a nanosecond earlier too; after the last nothing does.
+        self.later_start_ns = later_start_ns.saturating_sub(i64::from(later_start_ns != i64::MAX));
+        Some(Ok(ios))
+    }
+}
+
+/// Hands every I/O that completed in `range` to `eat`, in order, decoding on a second thread.
+///
+/// # Errors
+/// The recording cannot be read. I/Os before the trouble have been eaten.
+pub fn each_io(recording: &Recording, range: Range<i64>, columns: IoColumns, mut eat: impl FnMut(&Io)) -> Result<Met> {
+    each_batch(recording, range, columns, &mut [], |batch| batch.ios.iter().for_each(&mut eat))
+}
+
+/// Hands every I/O that completed in `range` to each of `parts`, in order: decoding and every part have a thread each.
+///
+/// # Errors
+/// As [`each_io`].
+pub fn for_parts(
+    recording: &Recording,
+    range: Range<i64>,
+    columns: IoColumns,
+    parts: &mut [&mut dyn Part],
+) -> Result<Met> {
+    match parts {
+        [others @ .., own] => each_batch(recording, range, columns, others, |batch| batch.feed(*own)),
+        [] => each_batch(recording, range, columns, &mut [], |_| {}),
+    }
+}
+
+/// Some I/Os in the order of completion.
+struct Batch {
+    ios: Vec<Io>,
+    /// None of those that are still to come began before this; see [`IoReader::later_start_ns`].
+    later_start_ns: i64,
+}
+
+impl Batch {
+    fn feed(&self, part: &mut dyn Part) {
+        part.eat(&self.ios, self.later_start_ns);
+    }
+}
+
+/// Hands batches to `eat` on this thread, and to `parts` on others.
+fn each_batch(
+    recording: &Recording,
+    range: Range<i64>,
+    columns: IoColumns,
+    parts: &mut [&mut dyn Part],
+    mut eat: impl FnMut(&Batch),
+) -> Result<Met> {
+    let mut ios = Ios::new(recording, range, columns);
+    thread::scope(|scope| {
+        let mut others = Vec::new();
+        for part in parts {
+            let (send, batches) = sync_channel::<Arc<Batch>>(AHEAD);
+            others.push(send);
+            let eat = move || batches.iter().for_each(|batch| batch.feed(*part));
+            thread::Builder::new().name("analyse".to_owned()).spawn_scoped(scope, eat)?;
+        }
+        let (send, batches) = sync_channel(AHEAD);
+        let decoder = thread::Builder::new().name("decode".to_owned()).spawn_scoped(scope, move || {
+            decode(&mut ios, &send, &others);
+            ios
+        })?;
+        for batch in batches {
+            eat(&*batch?);
+        }
+        let ios = decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let reader = ios.reader();
+        Ok(Met { damage: reader.damage().to_vec(), warnings: reader.warnings().to_vec() })
+    })
+}
+
+/// Sends what comes until the end, an error, or a receiver that has gone.
+fn decode(ios: &mut Ios, send: &SyncSender<Result<Arc<Batch>, StoreError>>, others: &[SyncSender<Arc<Batch>>]) {
+    while let Some(batch) = ios.next() {
+        let batch = batch.map(|own| Arc::new(Batch { ios: own, later_start_ns: ios.later_start_ns() }));
+        if let Ok(batch) = &batch
+            && others.iter().any(|other| other.send(batch.clone()).is_err())
+        {
+            return;
+        }
+        let last = batch.is_err();
+        if send.send(batch).is_err() || last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{Comm, DevId, Device, Op, Origin, RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    const IOS: i64 = 200_000;
+
+    fn recorded(dir: &std::path::Path) -> Recording {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default()).expect("a recording");
+        let ios: Vec<Io> =
+            (0..IOS).map(|i| Io::new(i * 1000, DevId::new(8, 0), Op::READ, 512 + i, Some(1), 10)).collect();
+        ios.chunks(1000).for_each(|chunk| writer.push_ios(chunk).expect("written"));
+        writer.finish(IOS * 1000, RecorderCost::default()).expect("finished");
+        Recording::open(dir).expect("readable")
+    }
+
+    #[test]
+    fn every_io_comes_once_and_in_order() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let recording = recorded(&dir.path().join("r.iolens"));
+        let mut expected = 512;
+        let met = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |io| {
+            assert_eq!(io.bytes, expected);
+            expected += 1;
+        })
+        .expect("readable");
+        assert_eq!((expected, met.damage.len(), met.warnings.len()), (512 + IOS, 0, 0));
+    }
+
+    /// Remembers what it was given.
+    #[derive(Default)]
+    struct Eaten {
+        done_ns: Vec<i64>,
+        promised_ns: Vec<i64>,
+    }
+
+    impl Part for Eaten {
+        fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+            let promised_ns = self.promised_ns.last().copied().unwrap_or(i64::MIN);
+            assert!(ios.iter().all(|io| io.start_ns() >= promised_ns), "an I/O began earlier than promised");
+            self.done_ns.extend(ios.iter().map(|io| io.done_ns));
+            self.promised_ns.push(later_start_ns);
+        }
+    }
+
+    #[test]
+    fn who_asked_for_an_io_is_found_beyond_the_end_of_the_range() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (sda, crypt) = (DevId::new(8, 0), DevId::new(253, 0));
+        let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+        let above = Device { slaves: vec!["sda".to_owned()], ..Device::named("dm-0", crypt) };
+        meta.devices = vec![Device::named("sda", sda), above];
+        let mut writer =
+            RecordingWriter::create(&dir.path().join("r"), meta, WriterOptions::default()).expect("a recording");
+        let io = |dev, done_ns, device_ns, sector, comm: &[u8], tgid| Io {
+            sector: Some(sector),
+            comm: Some(Comm::new(comm)),
+            tgid: Some(tgid),
+            ..Io::new(done_ns, dev, Op::WRITE, 4096, Some(0), device_ns)
+        };
+        for i in 0..50 {
+            let (at, sector) = (i * 1000, i * i * 8);
+            let below = io(sda, at + 500, 300, sector + 4096, b"dmcrypt_write/2", 99);
+            writer.push_ios(&[below, io(crypt, at + 900, 900, sector, b"db", 7)]).expect("written");
+        }
+        writer.finish(50_000, RecorderCost::default()).expect("finished");
+        let recording = Recording::open(&dir.path().join("r")).expect("readable");
+        let named = |range: Range<i64>, columns| {
+            let ios = Ios::new(&recording, range, columns).flat_map(|batch| batch.expect("readable"));
+            ios.filter(|io| io.dev == sda).map(|io| (io.tgid, io.origin)).collect::<Vec<_>>()
+        };
+        assert_eq!(named(0..i64::MAX, IoColumns::TGID), vec![(Some(7), Origin::Above); 50]);
+        assert_eq!(named(20_000..30_600, IoColumns::TGID), vec![(Some(7), Origin::Above); 11], "done at 30,900 above");
+        assert_eq!(named(0..i64::MAX, IoColumns::REQUIRED), vec![(None, Origin::Unknown); 50], "nobody is asked for");
+    }
+
+    #[test]
+    fn every_part_gets_every_io_and_keeps_the_promise_of_starts() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let recording = recorded(&dir.path().join("r.iolens"));
+        let mut parts: [Eaten; 3] = Default::default();
+        let mut some = parts.each_mut().map(|part| part as &mut dyn Part);
+        for_parts(&recording, 0..i64::MAX, IoColumns::ALL, &mut some).expect("readable");
+        for part in &parts {
+            assert!(part.done_ns.iter().copied().eq((0..IOS).map(|i| i * 1000)));
+            assert_eq!(part.promised_ns.last(), Some(&i64::MAX), "none is to come");
+            // I/Os are 1000 ns apart and take 11: what is known of the next one is nearly its own start.
+            let after = part.promised_ns[0] - part.done_ns[0];
+            assert!(part.promised_ns.len() > 2 && after > 0 && after % 1000 == 1000 - 11 - 1, "{after}");
+        }
+    }
+
+    #[test]
+    fn damage_met_on_the_way_is_reported() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r.iolens");
+        let recording = recorded(&path);
+        let file = std::fs::read_dir(path.join("io")).expect("segments").next().expect("one").expect("readable").path();
+        let mut bytes = std::fs::read(&file).expect("a segment");
+        let third = bytes.len() / 3;
+        bytes[third..third + 100].fill(0xa5);
+        std::fs::write(&file, bytes).expect("damaged");
+        let mut ios = 0;
+        let met = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |_| ios += 1).expect("the rest is readable");
+        assert!(ios < IOS && !met.damage.is_empty() && !met.warnings.is_empty(), "{ios}: {:?}", met.warnings);
+    }
+
+    #[test]
+    fn files_that_vanish_end_it_at_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r.iolens");
+        let recording = recorded(&path);
+        std::fs::remove_dir_all(path.join("io")).expect("removed");
+        let ended = each_io(&recording, 0..i64::MAX, IoColumns::ALL, |_| {});
+        assert!(ended.is_err() || ended.is_ok_and(|met| !met.damage.is_empty()));
+    }
+}

@@ -1,0 +1,42 @@
+//! The analysis of file-level requests over a recording.
+
+use std::ops::Range;
+
+use anyhow::Result;
+use iolens_core::analysis::Window;
+use iolens_core::analysis::files::{By, FilesReport, FilesReportBuilder};
+use iolens_core::store::{IoColumns, Recording};
+
+use super::{source, window};
+
+/// The analysis of the requests of `range`, grouped by `by`; `None` if none were recorded.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn if_recorded(recording: &Recording, range: &Range<i64>, by: By) -> Result<Option<FilesReport>> {
+    let analysed = || analyse(recording, Window::new(range.start, range.end), by);
+    (recording.requests_stored() > 0).then(analysed).transpose()
+}
+
+/// All questions about the requests that ended in `window`.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn analyse(recording: &Recording, window: Window, by: By) -> Result<FilesReport> {
+    // What ends with the recording ends at its last instant.
+    let range = window::with_last_instant(recording, &(window.from_ns..window.to_ns));
+    let mut builder = FilesReportBuilder::new(window, by).with_devices(&recording.meta().devices);
+    recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
+    let columns = IoColumns::QUEUE | IoColumns::TGID | IoColumns::FILE | IoColumns::ORIGIN;
+    let mut ios = recording.ios(range.clone(), columns);
+    for batch in &mut ios {
+        batch?.iter().for_each(|io| builder.push_io(io));
+    }
+    source::warn(ios.warnings());
+    let mut requests = recording.requests(range);
+    for batch in &mut requests {
+        batch?.iter().for_each(|r| builder.push(r));
+    }
+    source::warn(requests.warnings());
+    Ok(builder.finish())
+}

@@ -1,0 +1,109 @@
+//! Devices that must not be added to others: an I/O through a stack (md over disks, dm over a partition) is recorded
+//! once on each layer, and what a partition does its disk does too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::{DevId, Device, layers_above};
+use iolens_core::store::{IoColumns, Recording};
+
+use crate::present::escape;
+
+/// Which of some devices lie above others of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layers {
+    /// Each with the names of the devices under it.
+    above: BTreeMap<DevId, Vec<String>>,
+    words: Vec<String>,
+}
+
+impl Layers {
+    /// Of `devices`, those whose I/Os `by` would count twice, if all of them are recorded: none if each device has its own
+    /// rows.
+    pub fn doubled(devices: &[Device], by: GroupBy) -> Layers {
+        if by == GroupBy::Device { Layers::default() } else { Layers::above(devices, |_| true) }
+    }
+
+    /// The same of a recording: a device that is listed, but has no I/O in it, is not where I/Os are counted.
+    ///
+    /// # Errors
+    /// The recording cannot be read.
+    pub fn of(recording: &Recording, by: GroupBy) -> Result<Layers> {
+        let devices = &recording.meta().devices;
+        let all = Layers::doubled(devices, by);
+        if all.words.is_empty() || recording.ios_stored() == 0 {
+            return Ok(all);
+        }
+        let mut seen: BTreeSet<DevId> = BTreeSet::new();
+        for batch in recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED) {
+            let before = seen.len();
+            for io in &batch? {
+                seen.insert(io.dev);
+            }
+            // Usually the first thousands of I/Os show all there is to know.
+            if seen.len() > before && Layers::above(devices, |dev| seen.contains(&dev)).above == all.above {
+                break;
+            }
+        }
+        Ok(Layers::above(devices, |dev| seen.contains(&dev)))
+    }
+
+    fn above(devices: &[Device], recorded: impl Fn(DevId) -> bool) -> Layers {
+        let found = layers_above(devices, recorded);
+        let words = found.iter().map(|(d, under)| format!("{} (on {})", d.name, under.join(", ")));
+        let names = |under: &[&str]| under.iter().map(|name| (*name).to_owned()).collect();
+        Layers { words: words.collect(), above: found.iter().map(|(d, under)| (d.id, names(under))).collect() }
+    }
+
+    /// Whether an I/O of `dev` counts in sums.
+    pub fn counts(&self, dev: DevId) -> bool {
+        !self.above.contains_key(&dev)
+    }
+
+    /// The devices that do not count in sums, each with the names of those under it.
+    pub fn left_out(&self) -> &BTreeMap<DevId, Vec<String>> {
+        &self.above
+    }
+
+    /// Each of them with what it lies on.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// What is left out, in one line for stderr; nothing if nothing is.
+    pub fn say(&self) {
+        if !self.words.is_empty() {
+            let names = self.words.join(", ");
+            eprintln!(
+                "iolens: sums count an I/O once, on the bottom layer; left out: {}; --by device shows all layers",
+                escape::terminal(&names)
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, minor: u32, slaves: &[&str]) -> Device {
+        let slaves = slaves.iter().map(|s| (*s).to_owned()).collect();
+        Device { slaves, ..Device::named(name, DevId::new(8, minor)) }
+    }
+
+    fn left_out(devices: &[Device]) -> Vec<&str> {
+        let layers = Layers::doubled(devices, GroupBy::All);
+        devices.iter().filter(|d| !layers.counts(d.id)).map(|d| &*d.name).collect()
+    }
+
+    #[test]
+    fn layers_and_partitions_are_left_out_of_sums_only() {
+        let mut disk = device("sda", 0, &[]);
+        disk.partitions = vec![("sda2".to_owned(), DevId::new(8, 2))];
+        let stack = [device("dm-0", 9, &["md0"]), device("md0", 8, &["sda2", "sdb"]), disk, device("sdb", 16, &[])];
+        assert_eq!(left_out(&stack), ["dm-0", "md0"], "over a partition of a recorded disk, too");
+        assert_eq!(Layers::doubled(&stack, GroupBy::Device), Layers::default());
+        assert_eq!(left_out(&stack[..1]), [""; 0], "a layer that was recorded alone is all there is");
+    }
+}

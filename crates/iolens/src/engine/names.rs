@@ -1,0 +1,34 @@
+//! The names of a recording, for the commands that show files and control groups.
+
+use std::collections::HashSet;
+
+use anyhow::Result;
+use iolens_core::model::Named;
+use iolens_core::store::Recording;
+
+use super::source;
+use crate::present::html::Names;
+
+/// Of every file and control group the name recorded last before `to_ns`, else the first one after it.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn read(recording: &Recording, to_ns: i64) -> Result<Names> {
+    let mut names = Names::default();
+    let mut known = HashSet::new();
+    let mut reader = recording.names(i64::MIN..i64::MAX);
+    for batch in &mut reader {
+        for name in batch? {
+            if !known.insert(name.of) && name.at_ns > to_ns {
+                continue;
+            }
+            match name.of {
+                Named::File(file) => drop(names.files.insert(file, name.text)),
+                Named::Cgroup(id) => drop(names.cgroups.insert(id, name.text)),
+                Named::Unknown => {}
+            }
+        }
+    }
+    source::warn(reader.warnings());
+    Ok(names)
+}

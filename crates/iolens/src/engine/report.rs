@@ -1,0 +1,77 @@
+//! All analyses of a recording, each on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use anyhow::Result;
+use iolens_core::analysis::links::Link;
+use iolens_core::analysis::timeline::Differences;
+use iolens_core::analysis::{Report, ReportBuilder, Window};
+use iolens_core::model::DevId;
+use iolens_core::store::{IoColumns, Recording, read_stages};
+
+use super::layers::Layers;
+use super::{decode, source, window};
+use crate::present::html::Names;
+
+/// What [`ReportBuilder`] looks at.
+const REPORT_COLUMNS: IoColumns = IoColumns::ALL.without(IoColumns::CGROUP);
+
+/// All analyses over what completed in `range`, and what was in flight in it.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn analyse(
+    recording: &Recording,
+    range: &Range<i64>,
+    names: &Names,
+    layers: &Layers,
+    (limits, links): (BTreeMap<DevId, f64>, Vec<Link>),
+) -> Result<Report> {
+    let mut builder = ReportBuilder::for_recording(recording.meta(), Window::new(range.start, range.end))
+        .leaving_out(layers.left_out().keys().copied().collect())
+        .limited(limits, links);
+    recording.lost(range.clone()).iter().for_each(|l| builder.lost(l));
+    let met = decode::for_parts(recording, window::with_in_flight(range), REPORT_COLUMNS, &mut builder.parts())?;
+    met.damage.iter().for_each(|l| builder.lost(l));
+    source::warn(&met.warnings);
+    if recording.requests_stored() > 0 {
+        let mut requests = recording.requests(window::with_last_instant(recording, range));
+        for batch in &mut requests {
+            batch?.iter().for_each(|r| builder.request(r));
+        }
+        source::warn(requests.warnings());
+    }
+    read_stages(recording.path(), |bio| builder.bio(bio))?;
+    let mut differences = Differences::new(&recording.meta().devices);
+    let mut counters = recording.counters(window::with_last_instant(recording, range));
+    for batch in &mut counters {
+        batch?.iter().filter_map(|c| differences.push(c)).for_each(|d| builder.counters(&d));
+    }
+    source::warn(counters.warnings());
+    Ok(builder.finish_naming(range.end, &|file| names.files.get(&file).cloned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{Comm, Io, Op, Origin};
+
+    #[test]
+    fn what_is_not_read_changes_no_report() {
+        let of = |keep: bool| {
+            let mut builder = ReportBuilder::new(Window::OPEN);
+            for i in 0..10_000 {
+                let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
+                let io = Io::new(i * 100_000, DevId::new(8, 0), op, 4096, Some(i % 700), 50_000 + i % 9000);
+                let io = Io { sector: Some(i * 8), error: Some(0), merges: Some(1), tgid: Some(7), ..io };
+                let io = Io { comm: Some(Comm::new(b"fio")), ino: Some(12), fs_dev: Some(3), ..io };
+                let cgroup = Some(i % 5).filter(|_| keep);
+                builder.push(&Io { cgroup, origin: Origin::Writeback, ..io });
+            }
+            builder.finish(1_000_000_000)
+        };
+        assert_eq!(REPORT_COLUMNS, IoColumns::ALL.without(IoColumns::CGROUP));
+        assert_eq!(of(true), of(false));
+    }
+}

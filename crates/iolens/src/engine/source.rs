@@ -1,0 +1,47 @@
+//! What the reading commands share: opening a recording and saying what of it is damaged.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use iolens_core::store::{IoColumns, Recording};
+
+use crate::present::escape;
+
+/// Opens `path` and says on stderr what of it is damaged.
+///
+/// # Errors
+/// It is no recording, or not one that this version reads, or none of its I/Os can be read any more: what is ruined must
+/// not look like a quiet disk.
+pub fn open(path: &Path) -> Result<Recording> {
+    let recording = Recording::open(path)?;
+    if let Some(damage) = ruined(&recording) {
+        bail!("{}; no I/O of it can be read, so there is nothing to show", escape::terminal(&damage));
+    }
+    warn(recording.warnings());
+    Ok(recording)
+}
+
+/// More than a row group: damage that spares nothing of so many is found on opening.
+const MAX_LOOKED_AT: u64 = 1 << 18;
+
+/// What is damaged, if that is all there was.
+fn ruined(recording: &Recording) -> Option<String> {
+    let of_ios = |w: &&String| w.contains("/io/");
+    let on_opening = recording.warnings().iter().find(of_ios);
+    if recording.ios_stored() == 0 {
+        return on_opening.cloned();
+    }
+    if recording.ios_stored() > MAX_LOOKED_AT {
+        return None;
+    }
+    let mut reader = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL);
+    let readable = reader.by_ref().any(|batch| batch.is_ok_and(|ios| !ios.is_empty()));
+    if readable { None } else { reader.warnings().first().cloned() }
+}
+
+/// Prints on stderr, escaped.
+pub fn warn(warnings: &[String]) {
+    for w in warnings {
+        eprintln!("iolens: {}", escape::terminal(w));
+    }
+}

@@ -1,0 +1,89 @@
+//! Recordings that hold imported tables instead of I/Os: their window, their step, their rows in `zoom`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::imported::without_doubles;
+use iolens_core::analysis::timeline::{GroupBy, Row, TableTimeline, TimelinePlan};
+use iolens_core::model::{DevId, IntervalRates, Source};
+use iolens_core::store::{Recording, read_rates};
+
+use crate::cli::WindowArgs;
+
+/// A recording's tables, if it holds no I/Os, which tell more.
+///
+/// # Errors
+/// The tables are damaged.
+pub fn of(recording: &Recording) -> Result<Option<Vec<IntervalRates>>> {
+    if recording.ios_stored() > 0 {
+        return Ok(None);
+    }
+    Ok(Some(read_rates(recording.path())?).filter(|r| !r.is_empty()))
+}
+
+/// How long the rows of the finest table usually are: the step that shows each row as it stands; in nanoseconds.
+pub fn own_step_ns(rates: &[IntervalRates]) -> Option<i64> {
+    let mut lengths: BTreeMap<DevId, Vec<i64>> = BTreeMap::new();
+    for r in rates {
+        lengths.entry(r.dev).or_default().push(r.interval_ns());
+    }
+    let median = |of: &mut Vec<i64>| {
+        of.sort_unstable();
+        of.get(of.len() / 2).copied()
+    };
+    lengths.values_mut().filter_map(median).min().map(|ns| ns.max(1_000_000))
+}
+
+/// `range` from where the tables begin, unless `--from` says otherwise: their time column need not begin at zero, and
+/// before it nothing is known.
+pub fn window(rates: &[IntervalRates], args: &WindowArgs, range: Range<i64>) -> Range<i64> {
+    let begin_ns = rates.iter().map(|r| r.from_ns).min().unwrap_or(0).max(0);
+    if args.from.is_some() { range } else { begin_ns.min(range.end)..range.end }
+}
+
+/// So many intervals of a log may be empty whatever it holds.
+const MAX_EMPTY_OF_LOG: i64 = 100_000;
+/// The same of a recording, which may have watched an idle disk for weeks.
+const MAX_EMPTY: i64 = 2_000_000;
+/// Beyond them so many for each I/O or row of a table: a damaged date would make millions.
+const MAX_EMPTY_PER_ROW: i64 = 20;
+
+/// Refuses to show intervals that are nearly all empty: a few hundred I/Os with a date that is wrong would print gigabytes.
+///
+/// # Errors
+/// `filled` I/Os or rows of tables are too few for the intervals of `step_ns` in `range`.
+pub fn refuse_mostly_empty(source: &Source, range: &Range<i64>, step_ns: i64, filled: u64) -> Result<()> {
+    let intervals = (range.end.max(range.start) - range.start) / step_ns.max(1);
+    let max = if matches!(source, Source::Import(_)) { MAX_EMPTY_OF_LOG } else { MAX_EMPTY };
+    if intervals > max && (intervals / MAX_EMPTY_PER_ROW) as u64 > filled {
+        let step_s = step_ns as f64 / 1e9;
+        bail!(
+            "{intervals} intervals of {step_s} s, of which at most {filled} have data: choose a longer step or a shorter stretch (--step, --from, --to)"
+        );
+    }
+    Ok(())
+}
+
+/// The rows.
+///
+/// # Errors
+/// More of them than anybody can want.
+pub fn rows(
+    recording: &Recording,
+    rates: &[IntervalRates],
+    plan: &TimelinePlan,
+    counts: impl Fn(DevId) -> bool,
+    end_ns: i64,
+) -> Result<Vec<Row>> {
+    let mut timeline = TableTimeline::new(plan.clone())?;
+    match plan.by {
+        GroupBy::All => {
+            let single = without_doubles(rates, &recording.meta().devices);
+            single.iter().filter(|r| counts(r.dev)).for_each(|r| timeline.push(r));
+        }
+        _ => rates.iter().filter(|r| counts(r.dev)).for_each(|r| timeline.push(r)),
+    }
+    recording.lost(plan.window.from_ns..end_ns).iter().for_each(|l| timeline.lost(l));
+    Ok(timeline.finish(end_ns)?)
+}

@@ -1,0 +1,172 @@
+//! The part of a recording that `--from` and `--to` name.
+
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use iolens_core::model::{Io, LossReason};
+use iolens_core::store::Recording;
+
+use crate::cli::{Instant, WindowArgs};
+
+/// Nanoseconds since the recording's start, half-open.
+///
+/// # Errors
+/// The window is empty or lies outside the recording.
+pub fn resolve(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
+    let end_ns = recording.end_ns();
+    let at = |i: Instant| match i {
+        Instant::SinceStart(ns) => ns,
+        Instant::Wall(t) => {
+            let unix_ns = i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX);
+            unix_ns.saturating_sub(recording.meta().start_unix_ns)
+        }
+    };
+    let from = args.from.map_or(0, at);
+    let to = args.to.map_or(end_ns, at);
+    let seconds = |ns: i64| ns as f64 / 1e9;
+    let has = seconds(end_ns);
+    if from < 0 || (from >= end_ns && args.from.is_some()) {
+        bail!("--from is {:.3} s from the recording's start, which has 0 to {has:.3} s", seconds(from));
+    }
+    if to <= 0 && args.to.is_some() {
+        bail!("--to is {:.3} s from the recording's start, which has 0 to {has:.3} s", seconds(to));
+    }
+    if to < from || (to == from && args.to.is_some()) {
+        bail!("--to ({:.3} s) is not after --from ({:.3} s)", seconds(to), seconds(from));
+    }
+    Ok(from..to.min(end_ns))
+}
+
+/// Longer stretches are analysed in parts: groups of intervals fill the memory, and times that far apart are mostly wrong.
+const MAX_DAYS: i64 = 400;
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
+
+/// The same for the analyses, which keep something for every minute.
+///
+/// # Errors
+/// As [`resolve`], and if the window is longer than 400 days.
+pub fn resolve_for_analysis(recording: &Recording, args: &WindowArgs) -> Result<Range<i64>> {
+    let range = resolve(recording, args)?;
+    let days = range.end.saturating_sub(range.start) / DAY_NS;
+    if days > MAX_DAYS {
+        bail!("{days} days are too many at once: are the recording's times right? Choose a part with --from and --to");
+    }
+    let kept = kept_from(recording, &range);
+    if kept >= range.end && kept > range.start {
+        bail!("the size limit (--keep) removed what came before {:.3} s: choose a later part", kept as f64 / 1e9);
+    }
+    if kept > range.start {
+        eprintln!("iolens: the size limit (--keep) removed what came before {:.3} s", kept as f64 / 1e9);
+    }
+    Ok(kept..range.end)
+}
+
+/// Where what is left of `range` begins: rates and busy time over what the size limit removed would be too low.
+fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
+    // The oldest goes first: nothing is left of what lies between two removals.
+    let removed = recording.lost(range.clone()).into_iter().filter(|l| l.reason == LossReason::Retention);
+    removed.map(|l| l.to_ns).fold(range.start, i64::max)
+}
+
+/// `range`, and if it reaches to the recording's end the end itself: what completes at the last instant was recorded.
+pub fn with_last_instant(recording: &Recording, range: &Range<i64>) -> Range<i64> {
+    let to_ns = if range.end >= recording.end_ns() { i64::MAX } else { range.end };
+    range.start..to_ns
+}
+
+/// Moves what completed at the recording's last instant, which half-open windows leave out, into the nanosecond before:
+/// a window one nanosecond longer would end with a slot of one nanosecond, and rates of billions in it.
+pub fn hold_inside(ios: &mut [Io], end_ns: i64) {
+    for io in ios.iter_mut().rev().take_while(|io| io.done_ns >= end_ns).filter(|io| io.done_ns == end_ns) {
+        io.done_ns -= 1;
+    }
+}
+
+/// How long an I/O may outlive the window and still be counted as in flight in it.
+const IN_FLIGHT_NS: i64 = 30_000_000_000;
+
+/// `range` and what completes up to 30 s after it: I/Os that were in flight inside it.
+pub fn with_in_flight(range: &Range<i64>) -> Range<i64> {
+    range.start..range.end.saturating_add(IN_FLIGHT_NS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode;
+    use super::*;
+    use iolens_core::model::{DevId, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{IoColumns, RecordingWriter, WriterOptions};
+
+    /// I/Os done at 1 s, 2 s (two of them) and 3 s; the description says that the recording ended at `end_ns`.
+    fn recorded(dir: &std::path::Path, end_ns: i64) -> Recording {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer = RecordingWriter::create(dir, meta, WriterOptions::default()).expect("a recording");
+        let ios = [1, 2, 2, 3].map(|s| Io::new(s * 1_000_000_000, DevId::new(8, 0), Op::READ, 512, Some(5), 10));
+        writer.push_ios(&ios).expect("written");
+        writer.finish(end_ns, RecorderCost::default()).expect("finished");
+        Recording::open(dir).expect("readable")
+    }
+
+    fn done(recording: &Recording, range: Range<i64>) -> Vec<i64> {
+        let mut done = Vec::new();
+        let range = with_last_instant(recording, &range);
+        decode::each_io(recording, range, IoColumns::ALL, |io| {
+            assert_eq!(io.total_ns(), 15);
+            done.push(io.done_ns);
+        })
+        .expect("readable");
+        done
+    }
+
+    #[test]
+    fn analyses_begin_where_the_size_limit_left_something() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("r");
+        let options = WriterOptions { keep_bytes: Some(WriterOptions::MIN_KEEP), ..WriterOptions::default() };
+        let mut writer =
+            RecordingWriter::create(&path, RecordingMeta::new(Source::Ebpf, 0), options).expect("a recording");
+        for i in 0..2_000_000i64 {
+            let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let sector = Some(((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64);
+            let io = Io { sector, ..Io::new(i * 1_000_000, DevId::new(8, 0), Op::READ, 512, Some(5), 10) };
+            writer.push_ios(&[io]).expect("written");
+            if i % 1000 == 0 {
+                writer.tick(io.done_ns).expect("written");
+            }
+        }
+        writer.finish(2_000_000_000_000, RecorderCost::default()).expect("finished");
+        let recording = Recording::open(&path).expect("readable");
+        let window = |from| WindowArgs { from, to: None };
+        let range = resolve_for_analysis(&recording, &window(None)).expect("something is left");
+        let first = done(&recording, range.clone());
+        assert!(range.start > 0 && range.end == 2_000_000_000_000, "{range:?}");
+        assert!(first.first().is_some_and(|t| (range.start..range.start + 10_000_000).contains(t)), "{range:?}");
+        let later = resolve_for_analysis(&recording, &window(Some(Instant::SinceStart(1_999_000_000_000))));
+        assert_eq!(later.expect("kept"), 1_999_000_000_000..2_000_000_000_000);
+        let gone = WindowArgs { from: None, to: Some(Instant::SinceStart(1_000_000_000)) };
+        let e = resolve_for_analysis(&recording, &gone).expect_err("nothing is left");
+        assert!(e.to_string().contains("--keep"), "{e}");
+    }
+
+    #[test]
+    fn what_completes_at_the_last_instant_is_inside() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let ended = |name: &str, end_ns| recorded(&dir.path().join(name), end_ns);
+        let whole = resolve(&ended("a", 3_000_000_000), &WindowArgs { from: None, to: None }).expect("a window");
+        assert_eq!(whole, 0..3_000_000_000);
+        let times = [1_000_000_000, 2_000_000_000, 2_000_000_000, 2_999_999_999];
+        assert_eq!(done(&ended("b", 3_000_000_000), whole.clone()), times);
+        assert_eq!(done(&ended("c", 2_500_000_000), whole), times, "the end is not before the last I/O");
+        let years = ended("f", 3660 * DAY_NS);
+        let refused = resolve_for_analysis(&years, &WindowArgs { from: None, to: None }).expect_err("ten years");
+        assert!(refused.to_string().starts_with("3660 days are too many at once"), "{refused}");
+        let part = WindowArgs { from: None, to: Some(Instant::SinceStart(5_000_000_000)) };
+        assert!(resolve_for_analysis(&years, &part).is_ok());
+        assert_eq!(done(&ended("d", 4_000_000_000), 0..4_000_000_000)[3], 3_000_000_000);
+        assert_eq!(
+            done(&ended("e", 3_000_000_000), 0..2_000_000_000),
+            [1_000_000_000],
+            "within it windows are half open"
+        );
+    }
+}

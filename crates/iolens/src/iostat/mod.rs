@@ -1,0 +1,124 @@
+//! `iolens iostat`, and the same when the program is called `iostat`: the reference's reports from the cheapest source.
+
+mod exact;
+mod list;
+mod output;
+mod pattern;
+mod reader;
+mod records;
+mod repaint;
+pub mod replay;
+mod rows;
+mod run;
+mod scan;
+mod signals;
+mod style;
+mod words;
+
+use crate::cli::iostat::{MORE_HELP, Plan, Source, parse, usage};
+use iolens_observe::counters::{Root, process};
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use words::Ending;
+
+/// The version of the reference whose behaviour this is.
+const REFERENCE_VERSION: &str = "12.8.0";
+
+/// Whether a command line (with the program's name) is for `iostat`: called by a link of that name, or as `iolens iostat`.
+pub fn is_meant(args: &[OsString]) -> bool {
+    called_iostat(args) || args.get(1).is_some_and(|a| a == "iostat")
+}
+
+fn called_iostat(args: &[OsString]) -> bool {
+    let name = args.first().map(|a| a.as_bytes()).unwrap_or_default();
+    name.rsplit(|b| *b == b'/').next() == Some(b"iostat")
+}
+
+/// Runs `iostat` on a whole command line (with the program's name) and returns the exit code. Only for [`is_meant`].
+pub fn run(args: &[OsString]) -> u8 {
+    process::die_of_broken_pipes();
+    let (program, words) = if called_iostat(args) {
+        (args[0].clone(), &args[1..])
+    } else {
+        let mut program = args.first().cloned().unwrap_or_else(|| "iolens".into());
+        program.push(" iostat");
+        (program, args.get(2..).unwrap_or_default())
+    };
+    let plan = parse(&program, words.iter().cloned());
+    let samples = match &plan.source {
+        Source::Replay(dir) => match replay::samples(dir) {
+            Ok(samples) => samples,
+            Err(message) => return fail(2, &format!("iolens iostat: {message}")),
+        },
+        _ => Vec::new(),
+    };
+    let root = match &plan.source {
+        Source::Live => Root::live(),
+        Source::Under(dir) => Root::under(dir),
+        Source::Replay(_) => samples.first().map_or_else(Root::live, Root::recorded),
+    };
+    match words::resolve(&plan, &root) {
+        Ok(setup) => match run::Run::start(&plan, setup, root, samples).and_then(run::Run::reports) {
+            Ok(()) => 0,
+            Err(e) => fail(e.code, &e.message),
+        },
+        Err(ending) => end(&plan, ending),
+    }
+}
+
+fn end(plan: &Plan, ending: Ending) -> u8 {
+    match ending {
+        Ending::Version => {
+            output::write(&version());
+            0
+        }
+        Ending::Help => {
+            output::write_error(&[usage(&plan.program).as_slice(), MORE_HELP].concat());
+            1
+        }
+        Ending::Usage => {
+            output::write_error(&usage(&plan.program));
+            1
+        }
+        Ending::Message(message) => fail(1, &message),
+        Ending::Own(message) => fail(2, &format!("iolens iostat: {message}")),
+    }
+}
+
+fn fail(code: u8, message: &str) -> u8 {
+    output::write_error(format!("{message}\n").as_bytes());
+    code
+}
+
+/// What `-V` prints: variables that matter, and the version whose behaviour this is, for scripts that ask.
+fn version() -> Vec<u8> {
+    let mut out = Vec::new();
+    for name in ["POSIXLY_CORRECT", "S_COLORS", "S_COLORS_SGR", "S_TIME_FORMAT"] {
+        if let Some(value) = std::env::var_os(name) {
+            out.extend_from_slice(name.as_bytes());
+            out.push(b'=');
+            out.extend_from_slice(value.as_bytes());
+            out.push(b'\n');
+        }
+    }
+    out.extend_from_slice(format!("sysstat version {REFERENCE_VERSION}\n").as_bytes());
+    out.extend_from_slice(b"(C) Sebastien Godard (sysstat <at> orange.fr)\n");
+    out
+}
+
+/// What the system says of an error, as C's `strerror`.
+fn reason(e: Errno) -> String {
+    let text = std::io::Error::from(e).to_string();
+    match text.rfind(" (os error") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+/// An error that ends the program.
+#[derive(Debug, PartialEq, Eq)]
+struct Failure {
+    code: u8,
+    message: String,
+}

@@ -1,0 +1,115 @@
+//! NDJSON and CSV: the list as records of what is known, with the proper arithmetic in place of the reference's.
+
+use super::exact::Exact;
+use super::list::{DeviceList, Entry, Kind};
+use super::rows::{Filter, Sums, in_order, shown};
+use crate::cli::iostat::Format;
+use crate::present::iostat::exact::Field;
+use crate::present::iostat::records::{csv_cpu, csv_device, ndjson_cpu, ndjson_device};
+use iolens_core::analysis::rates::iostat::CpuPercent;
+use iolens_core::analysis::rates::{Delta, State};
+use iolens_core::model::{CounterSample, DevId, DiskCounters};
+use iolens_observe::counters::{Root, read_once};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Which sample, when, and how long after the one before.
+#[derive(Debug, Clone, Copy)]
+pub struct Interval {
+    /// Index of the sample, from 0; the interval of the first goes back to boot.
+    pub sample: u64,
+    /// Slot of its counters.
+    pub slot: usize,
+    /// Length in nanoseconds.
+    pub span_ns: i64,
+    /// Wall clock of its end, in nanoseconds since the Unix epoch.
+    pub unix_ns: i64,
+}
+
+/// What a sample left behind.
+#[derive(Debug)]
+pub struct ReportInput<'a> {
+    /// Its root.
+    pub root: &'a Root,
+    /// The list with its counters.
+    pub list: &'a DeviceList,
+    /// What single I/Os tell, and the fields of it that are asked for.
+    pub exact: &'a Exact,
+    /// See `exact`.
+    pub fields: &'a [Field],
+}
+
+/// Appends one report's records.
+pub fn report(
+    out: &mut Vec<u8>,
+    format: Format,
+    input: &ReportInput<'_>,
+    at: Interval,
+    filter: Filter,
+    cpu: Option<&CpuPercent>,
+    devices: bool,
+) {
+    let time = time(at.unix_ns);
+    if let Some(cpu) = cpu {
+        match format {
+            Format::Csv if devices => {}
+            Format::Csv => csv_cpu(out, &time, cpu),
+            _ => ndjson_cpu(out, &time, cpu),
+        }
+    }
+    if !devices {
+        return;
+    }
+    let mut sums = Sums::new(input.exact);
+    for placed in in_order(input.list) {
+        let found = sums.of(&placed);
+        if !shown(&placed, at.slot, filter) {
+            continue;
+        }
+        let mut rates = delta(placed.entry, at, input.root).rates();
+        if placed.entry.kind == Kind::Group {
+            rates.util_percent = rates.util_percent.filter(|_| placed.members > 0).map(|u| u / placed.members as f64);
+        }
+        let name = placed.entry.name.strip_prefix(b" ").unwrap_or(&placed.entry.name);
+        let name: Vec<u8> = name.iter().map(|b| if *b == b'!' { b'/' } else { *b }).collect();
+        match format {
+            Format::Csv => csv_device(out, &time, &name, &rates, (input.fields, found.as_ref())),
+            _ => ndjson_device(out, &time, &name, &rates, (input.fields, found.as_ref())),
+        }
+    }
+}
+
+/// What an entry did in the interval. A device that the sample before did not have is compared with nothing.
+fn delta(entry: &Entry, at: Interval, root: &Root) -> Delta {
+    let sample = |at_ns, counters| CounterSample { at_ns, dev: DevId::new(0, 0), counters };
+    let now = entry.slots[at.slot];
+    let before = if at.sample == 0 {
+        // Counters start from zero at boot, with the fields that the kernel has.
+        DiskCounters {
+            discard: now.discard.map(|_| Default::default()),
+            flush: now.flush.map(|_| Default::default()),
+            ..DiskCounters::default()
+        }
+    } else if entry.sampled[1 - at.slot] == Some(at.sample - 1) {
+        entry.slots[1 - at.slot]
+    } else {
+        return Delta::unknown(State::Appeared, at.span_ns);
+    };
+    Delta::between(&sample(0, before), &sample(at.span_ns, now), iostats(entry, root))
+}
+
+/// `queue/iostats` of a disk: whether the kernel accounts its I/O.
+fn iostats(entry: &Entry, root: &Root) -> Option<bool> {
+    if !matches!(entry.kind, Kind::Disk | Kind::DiskWithPartitions) {
+        return None;
+    }
+    let path = Path::new("/sys/block").join(OsStr::from_bytes(&entry.name)).join("queue/iostats");
+    let text = read_once(&root.path(path)).ok()?;
+    text.first().map(|b| *b != b'0')
+}
+
+/// ISO 8601 in UTC.
+fn time(unix_ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).map(|t| t.to_string()).unwrap_or_default()
+}

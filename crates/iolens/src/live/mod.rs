@@ -1,0 +1,222 @@
+//! The rows of `iolens live --plain`, from events or from counters, while they happen.
+
+pub mod replay;
+
+use std::io::Write as _;
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::Window;
+use iolens_core::analysis::order::Hold;
+use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan};
+use iolens_core::model::{CounterSample, Device, LossReason, Lost, Named, Observation, Source};
+use iolens_observe::counters::monotonic_ns;
+use iolens_recorder::{Feed, NameLookup, SelfCheck, Taken};
+
+use crate::cli::{Format, LivePlan};
+use crate::engine::layers::Layers;
+use crate::engine::rows::{device_keys, group_by, group_name};
+use crate::present::escape;
+use crate::present::html::Names;
+use crate::present::layout::count_of;
+use crate::present::zoom::{self, ZoomWriter};
+use crate::streams::{Stdout, stdout};
+
+/// A row with in-flight columns waits this long for I/Os that were in flight in it; longer ones are clipped.
+const MAX_WAIT: Hold = Hold { spans: 1 << 20, ns: 1_000_000_000 };
+/// Other rows need not wait.
+const NONE: Hold = Hold { spans: 0, ns: 0 };
+
+/// The time between two comparisons with the kernel's counters.
+const SAMPLE_NS: i64 = 1_000_000_000;
+
+const DEVICES_ONLY: &str =
+    "--by: counters know devices only; events are needed for the rest (iolens doctor says what is missing)";
+
+/// Prints rows from `feed` until `over` (given nanoseconds since the start) says so.
+///
+/// # Errors
+/// The grouping needs events that `feed` has not, the source failed, or stdout is gone.
+pub fn run(feed: Feed, plan: &LivePlan, poll_ns: i64, devices: Vec<Device>, over: impl Fn(i64) -> bool) -> Result<()> {
+    if feed.source() == Source::Counters && !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
+        bail!(DEVICES_ONLY);
+    }
+    for line in feed.limits() {
+        eprintln!("iolens: {}", escape::terminal(line));
+    }
+    eprintln!("iolens: source: {}", feed.source());
+    let mut screen = Screen::new(plan, devices, feed.source())?;
+    screen.layers.say();
+    match feed.source() {
+        Source::Counters => from_counters(feed, plan, &mut screen, over)?,
+        _ => from_events(feed, plan, poll_ns, &mut screen, over)?,
+    }
+    screen.end()
+}
+
+/// Where rows go.
+struct Screen {
+    out: Stdout,
+    writer: ZoomWriter,
+    by: GroupBy,
+    layers: Layers,
+    devices: Vec<Device>,
+    names: Names,
+}
+
+impl Screen {
+    fn new(plan: &LivePlan, devices: Vec<Device>, source: Source) -> Result<Screen> {
+        let by = group_by(plan.rows.by);
+        let json = plan.json || plan.rows.format == Format::Json;
+        let format = if json { zoom::Format::Ndjson } else { zoom::Format::from(plan.rows.format) };
+        let writer = ZoomWriter::new(format, by, plan.rows.extended, plan.rows.step_ns())
+            .with_width(crate::streams::layout().width);
+        let writer = if source == Source::Counters { writer.sampled() } else { writer };
+        let mut out = stdout();
+        out.write_all(writer.begin().as_bytes())?;
+        out.flush()?;
+        let layers = Layers::doubled(&devices, by);
+        Ok(Screen { out, writer, by, layers, devices, names: Names::default() })
+    }
+
+    fn rows(&mut self, rows: impl IntoIterator<Item = Row>) -> Result<()> {
+        for row in rows {
+            let name = group_name(&self.devices, &self.names, row.key);
+            self.out.write_all(self.writer.row(&row, &name).as_bytes())?;
+        }
+        Ok(self.out.flush()?)
+    }
+
+    /// Whether rows are called by names that have to be looked up.
+    fn wants_names(&self) -> bool {
+        matches!(self.by, GroupBy::Cgroup | GroupBy::File)
+    }
+
+    fn learn(&mut self, found: Vec<Observation>) {
+        for name in found {
+            let Observation::Name(name) = name else { continue };
+            match name.of {
+                Named::File(file) => drop(self.names.files.insert(file, name.text)),
+                Named::Cgroup(id) => drop(self.names.cgroups.insert(id, name.text)),
+                Named::Unknown => {}
+            }
+        }
+    }
+
+    /// Says what the kernel counted and its tracepoints did not report: no row can show that.
+    fn warn(&self, lost: &[Lost]) {
+        for l in lost.iter().filter(|l| l.reason == LossReason::Unaccounted) {
+            let name = self.devices.iter().find(|d| Some(d.id) == l.dev).map_or("?", |d| &d.name);
+            let class = l.class.map_or("", |c| c.name());
+            let missing = count_of(l.ios.and_then(|n| u64::try_from(n).ok()).unwrap_or(0), "I/O");
+            eprintln!(
+                "iolens: {}: {missing} ({class}) from {:.1} to {:.1} s not shown: only the kernel's own counters hold them ({})",
+                escape::terminal(name),
+                l.from_ns as f64 / 1e9,
+                l.to_ns as f64 / 1e9,
+                l.reason.name()
+            );
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.out.write_all(self.writer.end().as_bytes())?;
+        Ok(self.out.flush()?)
+    }
+
+    fn plan(&self, window: Window, step_ns: i64, extended: bool) -> TimelinePlan {
+        TimelinePlan { window, step_ns, by: self.by, always: device_keys(&self.devices, self.by), extended }
+    }
+}
+
+fn from_events(
+    mut feed: Feed,
+    plan: &LivePlan,
+    poll_ns: i64,
+    screen: &mut Screen,
+    over: impl Fn(i64) -> bool,
+) -> Result<()> {
+    let hold = if plan.rows.extended { MAX_WAIT } else { NONE };
+    let mut timeline = Timeline::with_hold(screen.plan(Window::OPEN, plan.rows.step_ns(), plan.rows.extended), hold)?;
+    let mut seen_to_ns = 0;
+    let start_ns = feed.start_ns();
+    let wait_ns = poll_ns.min(plan.rows.step_ns());
+    let mut lookup = screen.wants_names().then(NameLookup::start);
+    let mut check = SelfCheck::default();
+    let mut next_sample_ns = 0;
+    loop {
+        let now_ns = monotonic_ns() - start_ns;
+        if now_ns >= next_sample_ns {
+            next_sample_ns = now_ns + SAMPLE_NS;
+            check.sample(&mut feed, &screen.devices);
+        }
+        let mut taken = Taken::default();
+        check.take(&mut feed, &mut taken)?;
+        screen.warn(&taken.lost);
+        let counted = taken.lost.iter().filter(|l| l.dev.is_none_or(|dev| screen.layers.counts(dev)));
+        counted.for_each(|l| timeline.lost(l));
+        if let Some(lookup) = &mut lookup {
+            lookup.note(&taken.ios, now_ns);
+            screen.learn(lookup.found(now_ns));
+        }
+        // What began before the probes were attached is not ours to show.
+        for io in taken.ios.iter().filter(|io| io.done_ns >= 0 && screen.layers.counts(io.dev)) {
+            timeline.push(io)?;
+        }
+        if let Some(complete_to_ns) = taken.complete_to_ns {
+            timeline.advance(complete_to_ns)?;
+            seen_to_ns = complete_to_ns;
+        }
+        screen.rows(std::iter::from_fn(|| timeline.next_row()))?;
+        if over(now_ns) {
+            // A last interval that is not over yet would show too little.
+            timeline.finish(seen_to_ns / plan.rows.step_ns() * plan.rows.step_ns())?;
+            return screen.rows(std::iter::from_fn(|| timeline.next_row()));
+        }
+        feed.wait(start_ns + now_ns + wait_ns);
+    }
+}
+
+/// One row per step, from the samples at its two ends.
+fn from_counters(mut feed: Feed, plan: &LivePlan, screen: &mut Screen, over: impl Fn(i64) -> bool) -> Result<()> {
+    let mut steps = Steps::new(screen);
+    loop {
+        let mut taken = Taken::default();
+        feed.take(&mut taken)?;
+        steps.take(&taken.counters, plan, screen)?;
+        if over(taken.counters.first().map_or(0, |c| c.at_ns)) {
+            return Ok(());
+        }
+        feed.wait(0);
+    }
+}
+
+/// What the counters' last sample was, for the row up to the next.
+struct Steps {
+    differences: Differences,
+    before_ns: Option<i64>,
+    /// Whether there were two samples with time between them, and so a row.
+    shown: bool,
+}
+
+impl Steps {
+    fn new(screen: &Screen) -> Steps {
+        Steps { differences: Differences::new(&screen.devices), before_ns: None, shown: false }
+    }
+
+    /// Shows what happened between the sample before and `counters`, which were taken at one instant.
+    fn take(&mut self, counters: &[CounterSample], plan: &LivePlan, screen: &mut Screen) -> Result<()> {
+        let at_ns = counters.first().map(|c| c.at_ns);
+        let counted = counters.iter().filter(|c| screen.layers.counts(c.dev));
+        let found: Vec<_> = counted.filter_map(|c| self.differences.push(c)).collect();
+        if let Some((from_ns, to_ns)) = self.before_ns.zip(at_ns).filter(|(from, to)| from < to) {
+            let step_ns = (to_ns - from_ns).max(plan.rows.step_ns());
+            let mut timeline =
+                CounterTimeline::new(screen.plan(Window::new(from_ns, to_ns), step_ns, plan.rows.extended))?;
+            found.iter().for_each(|d| timeline.push(d));
+            screen.rows(timeline.finish(to_ns)?)?;
+            self.shown = true;
+        }
+        self.before_ns = at_ns.or(self.before_ns);
+        Ok(())
+    }
+}

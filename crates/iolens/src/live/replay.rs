@@ -1,0 +1,120 @@
+//! `iolens live --plain --replay DIR`: the same rows from recorded samples of counters, one per sample.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::model::{CounterSample, Device, Source};
+use iolens_observe::counters::{Root, RowKind, Sampler, SystemFiles};
+use iolens_recorder::{COUNTERS_LIMIT, SourceChoice};
+
+use super::{DEVICES_ONLY, Screen, Steps};
+use crate::cli::LivePlan;
+use crate::engine::rows::group_by;
+use crate::iostat::replay::samples;
+use crate::present::escape;
+
+const CENTISECOND_NS: i64 = 10_000_000;
+
+/// Shows what happened between each two samples of `dir`, without waiting; the samples' own uptimes tell how long it took.
+///
+/// # Errors
+/// The samples cannot be read, or hold no such disk.
+pub fn run(plan: &LivePlan, dir: &Path) -> Result<u8> {
+    if plan.source == SourceChoice::Ebpf {
+        bail!("--source ebpf: recorded counters hold no single I/Os; leave it out");
+    }
+    if !matches!(group_by(plan.rows.by), GroupBy::All | GroupBy::Device) {
+        bail!(DEVICES_ONLY);
+    }
+    let samples: Vec<_> = samples(dir).map_err(anyhow::Error::msg)?.iter().map(|d| read(d)).collect::<Result<_>>()?;
+    let devices = chosen(&samples, plan, dir)?;
+    for line in [COUNTERS_LIMIT, "no eBPF: counters are replayed", "source: counters"] {
+        eprintln!("iolens: {line}");
+    }
+    let mut screen = Screen::new(plan, devices, Source::Counters)?;
+    let start_cs = samples.first().map_or(0, |s| s.uptime_cs);
+    let mut steps = Steps::new(&screen);
+    for sample in &samples {
+        let at_ns = sample.uptime_cs.saturating_sub(start_cs).saturating_mul(CENTISECOND_NS);
+        let counters: Vec<_> = sample
+            .disks
+            .iter()
+            .filter(|(d, _)| screen.devices.iter().any(|s| s.id == d.id))
+            .map(|(_, c)| CounterSample { at_ns, ..*c })
+            .collect();
+        steps.take(&counters, plan, &mut screen)?;
+        if plan.for_ns.is_some_and(|ns| at_ns >= ns) {
+            break;
+        }
+    }
+    screen.end()?;
+    if !steps.shown {
+        eprintln!("iolens: no rows: {}", why_no_rows(&samples, dir));
+    }
+    Ok(0)
+}
+
+fn why_no_rows(samples: &[Replayed], dir: &Path) -> String {
+    let dir = escape::terminal(&dir.display().to_string()).into_owned();
+    match samples {
+        [_] => format!("{dir} holds one sample; a row needs two"),
+        _ if samples.iter().all(|s| s.disks.is_empty()) => {
+            format!("the samples in {dir} show no disk; each needs sys/block beside proc/diskstats")
+        }
+        _ => format!("no time passes between the samples in {dir}, by their proc/uptime"),
+    }
+}
+
+struct Replayed {
+    uptime_cs: i64,
+    disks: Vec<(Device, CounterSample)>,
+}
+
+fn read(dir: &Path) -> Result<Replayed> {
+    let root = Root::recorded(dir);
+    let uptime_cs = SystemFiles::new(&root).uptime_cs().ok().flatten();
+    let uptime_cs = uptime_cs.with_context(|| format!("Cannot read {}", root.path("/proc/uptime").display()))?;
+    let unreadable = || format!("{} cannot be read", root.path("/proc/diskstats").display());
+    let mut sampler = Sampler::new(&root, None, std::time::Duration::from_secs(1)).with_context(unreadable)?;
+    let sample = sampler.now().with_context(unreadable)?;
+    let disks = sample.rows.iter().filter(|r| r.kind == RowKind::Disk);
+    let disks = disks.map(|r| {
+        let name = String::from_utf8_lossy(&r.name).replace('!', "/");
+        (Device::named(name, r.dev), CounterSample { at_ns: 0, dev: r.dev, counters: r.counters })
+    });
+    Ok(Replayed { uptime_cs: uptime_cs as i64, disks: disks.collect() })
+}
+
+/// The disks to show. In sums dm and md devices are left out: samples do not tell which disks lie below.
+fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Device>> {
+    let mut all: Vec<Device> = Vec::new();
+    for (device, _) in samples.iter().flat_map(|s| &s.disks) {
+        if !all.iter().any(|d| d.id == device.id) {
+            all.push(device.clone());
+        }
+    }
+    if plan.devices.is_empty() {
+        let stacked = |d: &Device| d.name.starts_with("dm-") || d.name.starts_with("md");
+        if group_by(plan.rows.by) == GroupBy::All && all.iter().any(stacked) && !all.iter().all(stacked) {
+            let names: Vec<&str> = all.iter().filter(|d| stacked(d)).map(|d| d.name.as_str()).collect();
+            eprintln!(
+                "iolens: sums count an I/O once, on the bottom layer; left out: {}; --by device shows all layers",
+                escape::terminal(&names.join(", "))
+            );
+            all.retain(|d| !stacked(d));
+        }
+        return Ok(all);
+    }
+    let mut chosen = Vec::new();
+    for word in &plan.devices {
+        let name = word.strip_prefix("/dev/").unwrap_or(word);
+        let meant = |d: &&Device| d.name == name || name.parse() == Ok(d.id);
+        let Some(device) = all.iter().find(meant) else {
+            let names: Vec<&str> = all.iter().map(|d| d.name.as_str()).collect();
+            bail!("{word}: no such disk in {}; there are {}", dir.display(), names.join(", "));
+        };
+        chosen.push(device.clone());
+    }
+    Ok(chosen)
+}

@@ -1,0 +1,327 @@
+//! The document of `iolens lab poll`.
+
+use std::collections::BTreeSet;
+
+use iolens_core::analysis::io_ticks::Regime;
+use iolens_core::analysis::poll::{BoxStats, ErrorBudget, box_stats};
+use iolens_core::model::DataTable;
+use iolens_lab::poll::{PollResult, Second};
+use serde_json::{Value, json};
+
+use super::Rendered;
+use super::chart::{BoxChart, BoxMark, Figure, Scale};
+use super::document::{Section, Table};
+
+type Way = (&'static str, fn(&PollResult) -> &Vec<f64>);
+
+const WAYS: [Way; 3] = [
+    ("/proc/diskstats opened each time", |r| &r.reopened_ns),
+    ("/proc/diskstats kept open", |r| &r.kept_ns),
+    ("one disk in sysfs, kept open", |r| &r.sysfs_ns),
+];
+
+/// What all cells say together.
+pub fn render(results: &[PollResult], plan: &Value) -> Rendered {
+    let hz = results.iter().find_map(|r| r.hz).unwrap_or(250);
+    let release = plan["machine"]["kernel"].as_str().unwrap_or_default();
+    let (within, all) = within_budget(results, hz);
+    let sections = vec![
+        latency(results),
+        against_iostat(results, hz, within, all),
+        against_truth(results, hz, release),
+        kernels(results, release),
+    ];
+    Rendered {
+        sections,
+        results: json!({ "cells": results, "within_budget": within, "compared": all }),
+        tables: vec![
+            ("results", seconds_data(results)),
+            ("latency", latency_data(results)),
+            ("boxes", boxes_data(results)),
+        ],
+        method: method(plan),
+        done: results.len(),
+    }
+}
+
+fn method(plan: &Value) -> Vec<String> {
+    let of_load = "fio kept as many 8 KiB direct I/Os in flight on each disk as a cell says (libaio, 75 % reads, randrw:1000: a new place every 1000 I/Os), its rate found by trial for the utilisation aimed at.";
+    vec![
+        format!("{of_load} Each cell lasted {} s.", plan["plan"]["seconds"]),
+        "The counters were polled at the instant when `iostat -dxy 1` had printed its rows, so that both cover the same second; each way of polling was timed 20 times a second under that load.".to_owned(),
+        "The truth of a second is the union of all its I/Os in the recording, from the kernel's accounting start to completion. Seconds in which the recording missed an I/O have none.".to_owned(),
+        "Budget against iostat: one tick of the kernel's clock, and a hundredth of a second, to which iostat knows its interval. Boxes reach from the first to the third quartile, whiskers to the last value within 1.5 box heights, + is the mean.".to_owned(),
+    ]
+}
+
+/// All pairs of numbers of disks and workers.
+fn groups(results: &[PollResult]) -> Vec<(usize, u32)> {
+    let all: BTreeSet<(usize, u32)> = results.iter().map(|r| (r.cell.disks, r.cell.workers)).collect();
+    all.into_iter().collect()
+}
+
+fn disks_word(n: usize) -> String {
+    if n == 1 { "1 disk".to_owned() } else { format!("{n} disks") }
+}
+
+fn targets(results: &[PollResult]) -> Vec<f64> {
+    let mut all: Vec<f64> = results.iter().map(|r| r.cell.target_percent).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    all
+}
+
+fn columns(first: &str) -> Vec<String> {
+    [first, "n", "mean", "q1", "median", "q3", "p99", "max", "outliers"].map(str::to_owned).to_vec()
+}
+
+fn box_row(name: String, b: Option<&BoxStats>, decimals: usize) -> Vec<String> {
+    let mut row = vec![name];
+    let f = |v: f64| format!("{v:.decimals$}");
+    match b {
+        Some(b) => {
+            row.push(b.n.to_string());
+            row.extend([b.mean, b.q1, b.median, b.q3, b.p99, b.max].map(f));
+            row.push(b.outliers.len().to_string());
+        }
+        None => row.extend(std::iter::repeat_n("-".to_owned(), 8)),
+    }
+    row
+}
+
+fn latency(results: &[PollResult]) -> Section {
+    let mut chart = BoxChart {
+        y: "latency of one poll (ns)".to_owned(),
+        y_scale: Scale::Log,
+        groups: WAYS.map(|w| w.0.to_owned()).to_vec(),
+        ..BoxChart::default()
+    };
+    let mut rows = Vec::new();
+    for (disks, workers) in groups(results) {
+        for (group, (way, f)) in WAYS.iter().enumerate() {
+            let of = results.iter().filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
+            let stats = box_stats(&of.flat_map(|r| f(r).iter().copied()).collect::<Vec<_>>());
+            rows.push(box_row(format!("{}, {workers} workers: {way}", disks_word(disks)), stats.as_ref(), 0));
+            chart.boxes.extend(stats.map(|stats| BoxMark { name: format!("{disks} x\n{workers}"), group, stats }));
+        }
+    }
+    let fastest = rows.len();
+    Section {
+        title: "Latency of polling (ns)".to_owned(),
+        paragraphs: vec![format!(
+            "Reading and parsing, while the machine was under each cell's load: {fastest} combinations of disks x workers and way. Under the boxes: disks x, workers."
+        )],
+        tables: vec![Table { columns: columns("cell and way"), rows, ..Table::default() }],
+        figures: vec![Figure::Boxes(chart)],
+        ..Section::default()
+    }
+}
+
+type OfSecond = fn(&Second) -> Option<f64>;
+
+fn differences<'a>(cells: impl Iterator<Item = &'a PollResult>, of: OfSecond) -> Option<BoxStats> {
+    let all = cells.flat_map(|r| &r.seconds).filter_map(|s| of(s).map(|v| (s.poll_percent - v).abs()));
+    box_stats(&all.collect::<Vec<_>>())
+}
+
+/// Two box plots of |poll - `of`|: by disks and workers, and by utilisation aimed at.
+fn difference_figures(results: &[PollResult], y: &str, of: OfSecond, lines: &[(String, f64)]) -> Vec<Figure> {
+    let counts: Vec<usize> = groups(results).iter().map(|g| g.0).collect::<BTreeSet<_>>().into_iter().collect();
+    let chart = |boxes| {
+        Figure::Boxes(BoxChart {
+            y: y.to_owned(),
+            groups: counts.iter().map(|n| disks_word(*n)).collect(),
+            boxes,
+            lines: lines.to_vec(),
+            ..BoxChart::default()
+        })
+    };
+    let group = |disks: usize| counts.iter().position(|n| *n == disks).unwrap_or(0);
+    let by_workers = groups(results).into_iter().filter_map(|(disks, workers)| {
+        let of_group = results.iter().filter(|r| (r.cell.disks, r.cell.workers) == (disks, workers));
+        let stats = differences(of_group, of)?;
+        Some(BoxMark { name: format!("{workers}\nworkers"), group: group(disks), stats })
+    });
+    let aimed = targets(results);
+    let by_target = counts.iter().flat_map(|disks| aimed.iter().map(move |t| (*disks, *t))).filter_map(|(disks, t)| {
+        let of_group = results.iter().filter(|r| r.cell.disks == disks && r.cell.target_percent == t);
+        Some(BoxMark { name: format!("{t} %\nutil"), group: group(disks), stats: differences(of_group, of)? })
+    });
+    vec![chart(by_workers.collect()), chart(by_target.collect())]
+}
+
+fn difference_table(results: &[PollResult], of: OfSecond) -> Table {
+    let row = |r: &PollResult| {
+        let c = &r.cell;
+        let name = format!("{}, {} workers, {} %", disks_word(c.disks), c.workers, c.target_percent);
+        box_row(name, differences(std::iter::once(r), of).as_ref(), 3)
+    };
+    Table { columns: columns("cell"), rows: results.iter().map(row).collect(), ..Table::default() }
+}
+
+fn against_iostat(results: &[PollResult], hz: u32, within: usize, all: usize) -> Section {
+    let budget = ErrorBudget::new(hz, 1.0, 100.0);
+    let lines = [("one tick".to_owned(), budget.tick_pp), ("budget at 100 %".to_owned(), budget.against_iostat_pp())];
+    let said = if all == 0 {
+        "iostat is not installed: there is nothing to compare with.".to_owned()
+    } else {
+        format!(
+            "Both read the same counter: they may differ by one tick ({:.2}) and a hundredth of a second of the interval ({:.2} at 100 %). {within} of {all} seconds ({:.1} %) are within that.",
+            budget.tick_pp,
+            budget.interval_pp,
+            100.0 * within as f64 / all as f64
+        )
+    };
+    Section {
+        title: "Polling against iostat (percentage points)".to_owned(),
+        paragraphs: vec![said],
+        tables: vec![difference_table(results, |s| s.iostat_percent)],
+        figures: difference_figures(results, "|poll - iostat| (pp)", |s| s.iostat_percent, &lines),
+        ..Section::default()
+    }
+}
+
+fn against_truth(results: &[PollResult], hz: u32, release: &str) -> Section {
+    let tick = ErrorBudget::new(hz, 1.0, 100.0).tick_pp;
+    let compared = results.iter().flat_map(|r| &r.seconds).filter(|s| s.exact_percent.is_some()).count();
+    let all: usize = results.iter().map(|r| r.seconds.len()).sum();
+    let about = Regime::of_release(release).map_or("the kernel's estimator is not known here", Regime::about);
+    Section {
+        title: "Error against exact (traced) utilisation (percentage points)".to_owned(),
+        paragraphs: vec![
+            format!("The counter itself is an estimate: {about}. {compared} of {all} seconds have an exact value."),
+            "Agreement with iostat says nothing of this: both read the same counter.".to_owned(),
+        ],
+        tables: vec![difference_table(results, |s| s.exact_percent)],
+        figures: difference_figures(
+            results,
+            "|poll - truth| (pp)",
+            |s| s.exact_percent,
+            &[("one tick".to_owned(), tick)],
+        ),
+        ..Section::default()
+    }
+}
+
+/// Signed errors of one generation of kernels over all seconds that `cells` have: its estimate less the truth.
+fn errors<'a>(cells: impl Iterator<Item = &'a PollResult>, kernels: &str) -> Vec<f64> {
+    let error = |s: &Second| {
+        let (_, percent) = s.estimates_percent.iter().find(|e| e.0 == kernels)?;
+        Some(percent - s.exact_percent?)
+    };
+    cells.flat_map(|r| &r.seconds).filter_map(error).collect()
+}
+
+fn kernels(results: &[PollResult], release: &str) -> Section {
+    let mut names: Vec<String> = Vec::new();
+    for e in results.iter().flat_map(|r| &r.seconds).flat_map(|s| &s.estimates_percent) {
+        if !names.contains(&e.0) {
+            names.push(e.0.clone());
+        }
+    }
+    let aimed = targets(results);
+    let mut chart =
+        BoxChart { y: "%util less the truth (pp)".to_owned(), groups: names.clone(), ..BoxChart::default() };
+    let mut rows = Vec::new();
+    for (group, name) in names.iter().enumerate() {
+        for t in &aimed {
+            let of = errors(results.iter().filter(|r| r.cell.target_percent == *t), name);
+            let Some(stats) = box_stats(&of) else { continue };
+            let spread = box_stats(&of.iter().map(|e| e.abs()).collect::<Vec<_>>());
+            rows.push(vec![
+                name.clone(),
+                format!("{t} %"),
+                stats.n.to_string(),
+                format!("{:+.3}", stats.mean),
+                format!("{:+.3}", stats.median),
+                spread.as_ref().map_or_else(|| "-".to_owned(), |s| format!("{:.3}", s.p99)),
+                spread.map_or_else(|| "-".to_owned(), |s| format!("{:.3}", s.max)),
+            ]);
+            chart.boxes.push(BoxMark { name: format!("{t} %\nutil"), group, stats });
+        }
+    }
+    let said = match rows.is_empty() {
+        true => "There are no single I/Os to compute it from.".to_owned(),
+        false => format!(
+            "The kernel's way to count busy time has changed several times. This is the error budget of each generation for the very same I/Os (a port of its estimator, fed with the recording), beside this kernel's ({release})."
+        ),
+    };
+    let headings = ["kernels", "utilisation", "n", "mean error", "median error", "p99 of |error|", "max of |error|"];
+    Section {
+        title: "The error of each generation of kernels (percentage points)".to_owned(),
+        paragraphs: vec![said],
+        figures: if rows.is_empty() { Vec::new() } else { vec![Figure::Boxes(chart)] },
+        tables: vec![Table { columns: headings.map(str::to_owned).to_vec(), rows, ..Table::default() }],
+        ..Section::default()
+    }
+}
+
+/// Seconds whose difference to iostat the budget explains, of all that have one.
+fn within_budget(results: &[PollResult], hz: u32) -> (usize, usize) {
+    let all: Vec<&Second> = results.iter().flat_map(|r| &r.seconds).filter(|s| s.iostat_percent.is_some()).collect();
+    let fits = |s: &&&Second| {
+        let allowed = ErrorBudget::new(hz, (s.to_ns - s.from_ns) as f64 / 1e9, s.poll_percent).against_iostat_pp();
+        s.iostat_percent.is_some_and(|i| (s.poll_percent - i).abs() <= allowed)
+    };
+    (all.iter().filter(fits).count(), all.len())
+}
+
+fn seconds_data(results: &[PollResult]) -> DataTable {
+    let all: Vec<(&PollResult, &Second)> = results.iter().flat_map(|r| r.seconds.iter().map(move |s| (r, s))).collect();
+    let mut t = DataTable::new(all.len())
+        .numbers("disks", all.iter().map(|r| r.0.cell.disks as f64))
+        .numbers("workers", all.iter().map(|r| f64::from(r.0.cell.workers)))
+        .numbers("target_percent", all.iter().map(|r| r.0.cell.target_percent))
+        .words("device", all.iter().map(|r| r.1.device.clone()))
+        .numbers("from_ns", all.iter().map(|r| r.1.from_ns as f64))
+        .numbers("to_ns", all.iter().map(|r| r.1.to_ns as f64))
+        .numbers("poll_percent", all.iter().map(|r| r.1.poll_percent))
+        .numbers("iostat_percent", all.iter().map(|r| r.1.iostat_percent))
+        .numbers("exact_percent", all.iter().map(|r| r.1.exact_percent));
+    let names: Vec<String> = all
+        .iter()
+        .map(|r| &r.1.estimates_percent)
+        .find(|e| !e.is_empty())
+        .into_iter()
+        .flatten()
+        .map(|e| e.0.clone())
+        .collect();
+    for name in &names {
+        let of = |s: &Second| s.estimates_percent.iter().find(|e| e.0 == *name).map(|e| e.1);
+        t = t.numbers(&format!("estimate_of_kernels_{}_percent", name.replace(' ', "_")), all.iter().map(|r| of(r.1)));
+    }
+    t
+}
+
+/// Box statistics of the latency of every cell and way: the single values are in results.json.
+fn boxes_data(results: &[PollResult]) -> DataTable {
+    let rows: Vec<(&PollResult, &str, Option<BoxStats>)> =
+        results.iter().flat_map(|r| WAYS.iter().map(move |(way, f)| (r, *way, box_stats(f(r))))).collect();
+    let stat = |f: fn(&BoxStats) -> f64| rows.iter().map(|r| r.2.as_ref().map(f)).collect::<Vec<_>>();
+    DataTable::new(rows.len())
+        .numbers("disks", rows.iter().map(|r| r.0.cell.disks as f64))
+        .numbers("workers", rows.iter().map(|r| f64::from(r.0.cell.workers)))
+        .numbers("target_percent", rows.iter().map(|r| r.0.cell.target_percent))
+        .words("way", rows.iter().map(|r| r.1.to_owned()))
+        .numbers("n", stat(|b| b.n as f64))
+        .numbers("mean_ns", stat(|b| b.mean))
+        .numbers("q1_ns", stat(|b| b.q1))
+        .numbers("median_ns", stat(|b| b.median))
+        .numbers("q3_ns", stat(|b| b.q3))
+        .numbers("p99_ns", stat(|b| b.p99))
+        .numbers("max_ns", stat(|b| b.max))
+}
+
+/// Every single poll's latency.
+fn latency_data(results: &[PollResult]) -> DataTable {
+    let rows: Vec<(&PollResult, &str, f64)> = results
+        .iter()
+        .flat_map(|r| WAYS.iter().flat_map(move |(way, f)| f(r).iter().map(move |ns| (r, *way, *ns))))
+        .collect();
+    DataTable::new(rows.len())
+        .numbers("disks", rows.iter().map(|r| r.0.cell.disks as f64))
+        .numbers("workers", rows.iter().map(|r| f64::from(r.0.cell.workers)))
+        .numbers("target_percent", rows.iter().map(|r| r.0.cell.target_percent))
+        .words("way", rows.iter().map(|r| r.1.to_owned()))
+        .numbers("latency_ns", rows.iter().map(|r| r.2))
+}

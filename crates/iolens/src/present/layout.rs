@@ -1,0 +1,257 @@
+//! Text for terminals: how wide and how coloured, tables and sentences that fit, numbers and sizes in words.
+
+use std::fmt::Write;
+
+/// Where prose ends if the terminal is wider, or where there is none: longer lines are hard to read.
+const MAX_PROSE: usize = 112;
+/// A table's first column, which every block repeats, is cut to a third of the width but not below this.
+const MIN_LABEL: usize = 16;
+/// Columns between two cells.
+const GAP: usize = 2;
+
+/// What the text is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of the terminal; `usize::MAX` where nothing limits a line.
+    pub width: usize,
+    /// Whether colours are understood.
+    pub colour: bool,
+}
+
+/// What a stretch of text is, for its colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A title above a part.
+    Heading,
+    /// What should be acted on.
+    Warning,
+    /// What is worth knowing.
+    Info,
+}
+
+impl Layout {
+    /// A file or a pipe: lines of any length, no colours.
+    pub const PLAIN: Layout = Layout { width: usize::MAX, colour: false };
+
+    /// Columns for sentences.
+    pub fn prose(&self) -> usize {
+        self.width.min(MAX_PROSE)
+    }
+
+    /// `text` in the colour of its role (ECMA-48 SGR), where colours are understood.
+    pub fn paint(&self, role: Role, text: &str) -> String {
+        let code = match role {
+            Role::Heading => "1",
+            Role::Warning => "1;33",
+            Role::Info => "36",
+        };
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// One sentence per line of `text`, each broken at spaces where it is too long; what continues is indented by two
+    /// more. Words longer than a line stay whole.
+    pub fn sentences(&self, text: &str) -> String {
+        let mut out = String::new();
+        for line in text.lines() {
+            let body = line.trim_start();
+            let indent = line.len() - body.len();
+            if indent + visible(body) <= self.prose() {
+                out.push_str(line);
+                out.push('\n');
+                continue;
+            }
+            for (i, part) in wrapped(body, self.prose().saturating_sub(indent + 2).max(1)).iter().enumerate() {
+                let _ = writeln!(out, "{:n$}{part}", "", n = if i == 0 { indent } else { indent + 2 });
+            }
+        }
+        out
+    }
+
+    /// A table of cells that are escaped already: each column as wide as its widest cell. Where the terminal is too
+    /// narrow, the columns stand in blocks one under the other, each with the first column.
+    ///
+    /// `left(i)` says which columns hold words. A row of one cell is a heading across all columns.
+    pub fn table(&self, columns: &[String], rows: &[Vec<String>], left: impl Fn(usize) -> bool) -> String {
+        let cells = |i: usize| {
+            rows.iter()
+                .filter(|r| r.len() > 1)
+                .chain([&columns.to_vec()])
+                .filter_map(|r| r.get(i).cloned())
+                .collect::<Vec<_>>()
+        };
+        let mut widths: Vec<usize> =
+            (0..columns.len()).map(|i| cells(i).iter().map(|c| visible(c)).max().unwrap_or(0)).collect();
+        let total = |widths: &[usize]| widths.iter().map(|w| w + GAP).sum::<usize>();
+        if total(&widths) > self.width {
+            let most = (self.width / 3).max(MIN_LABEL);
+            widths.iter_mut().enumerate().filter(|(i, _)| left(*i)).for_each(|(_, w)| *w = (*w).min(most));
+        }
+        let mut out = String::new();
+        let mut next = 1;
+        while next < columns.len() || out.is_empty() {
+            let mut used = GAP + widths.first().copied().unwrap_or(0);
+            let from = next;
+            while next < columns.len() && (next == from || used + GAP + widths[next] <= self.width) {
+                used += GAP + widths[next];
+                next += 1;
+            }
+            let shown: Vec<usize> = std::iter::once(0).chain(from..next).collect();
+            for row in std::iter::once(columns).chain(rows.iter().map(Vec::as_slice)) {
+                out.push_str(&self.table_row(row, &shown, &widths, &left));
+            }
+        }
+        out
+    }
+
+    fn table_row(&self, row: &[String], shown: &[usize], widths: &[usize], left: &impl Fn(usize) -> bool) -> String {
+        let mut line = String::new();
+        if let [heading] = row {
+            line = format!("{:GAP$}{}", "", cut(heading, self.width.saturating_sub(GAP)));
+        } else {
+            for i in shown {
+                let Some(cell) = row.get(*i) else { continue };
+                let cell = cut(cell, widths[*i]);
+                let space = " ".repeat(widths[*i].saturating_sub(visible(&cell)));
+                let (before, after) = if left(*i) { ("", &*space) } else { (&*space, "") };
+                let _ = write!(line, "{:GAP$}{before}{cell}{after}", "");
+            }
+        }
+        line.truncate(line.trim_end().len());
+        line + "\n"
+    }
+}
+
+/// Characters that a terminal shows of `text`: colours take no room.
+fn visible(text: &str) -> usize {
+    let mut n = 0;
+    let mut escape = false;
+    for c in text.chars() {
+        match (escape, c) {
+            (false, '\x1b') => escape = true,
+            (true, 'm') => escape = false,
+            (true, _) => {}
+            (false, _) => n += 1,
+        }
+    }
+    n
+}
+
+/// `text` in at most `width` characters: what is too much goes from the middle, because names differ at both ends.
+pub fn cut(text: &str, width: usize) -> String {
+    let n = text.chars().count();
+    if n <= width {
+        return text.to_owned();
+    }
+    let kept = width.saturating_sub(1);
+    let (head, tail) = (kept / 3, kept - kept / 3);
+    text.chars().take(head).chain(['…']).chain(text.chars().skip(n - tail)).collect()
+}
+
+/// Breaks at spaces so that lines have at most `width` characters, if words allow.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if visible(line) + 1 + visible(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A number with `decimals` digits after the point, or `-` for what is not known; never `-0.0`.
+pub fn number(v: Option<f64>, decimals: usize) -> String {
+    v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
+}
+
+/// A number with `decimals` digits after the point; what rounds to zero has no sign.
+pub fn fixed(v: f64, decimals: usize) -> String {
+    let text = format!("{v:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(digits) if digits.bytes().all(|b| matches!(b, b'0' | b'.')) => digits.to_owned(),
+        _ => text,
+    }
+}
+
+/// `1 I/O`, `2 I/Os`: `n` in groups of three digits, with the noun in its number.
+pub fn count_of(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", indicatif::HumanCount(n), if n == 1 { "" } else { "s" })
+}
+
+/// Bytes in decimal units, to three significant digits.
+pub fn size(bytes: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let decimals = match value.abs() {
+        _ if unit == 0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{} {}", fixed(value, decimals), UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NARROW: Layout = Layout { width: 40, colour: false };
+
+    fn words(row: &[&str]) -> Vec<String> {
+        row.iter().map(|c| (*c).to_owned()).collect()
+    }
+
+    #[test]
+    fn sentences_are_broken_at_spaces_and_continue_indented() {
+        let text = NARROW.sentences("  busy 4.43 % (reads 4.16 %, writes 1.16 %; the rest unknown)\nshort\n");
+        assert_eq!(text, "  busy 4.43 % (reads 4.16 %, writes\n    1.16 %; the rest unknown)\nshort\n");
+        assert!(text.lines().all(|l| l.chars().count() <= 40));
+        let path = "/a/path/that/is/longer/than/any/line/of/the/terminal";
+        assert!(NARROW.sentences(path).contains(path), "a name is never broken");
+    }
+
+    #[test]
+    fn a_table_that_is_too_wide_continues_below_with_its_first_column() {
+        let columns = words(&["device", "reads per second", "writes per second", "busy"]);
+        let rows = [words(&["sda", "1", "22", "3.0"]), words(&["a-name-that-is-rather-long", "1000", "2", "100.0"])];
+        let text = NARROW.table(&columns, &rows, |i| i == 0);
+        assert!(text.lines().all(|l| l.chars().count() <= 40), "{text}");
+        assert_eq!(text.matches("device").count(), 3, "{text}");
+        assert!(text.contains("a-nam…ather-long") && text.contains("1000") && text.contains("100.0"), "{text}");
+        let wide = Layout::PLAIN.table(&columns, &rows, |i| i == 0);
+        assert_eq!(wide.lines().count(), 3, "{wide}");
+        assert!(wide.contains("  sda                                        1                 22    3.0\n"), "{wide}");
+    }
+
+    #[test]
+    fn numbers_have_one_form() {
+        assert_eq!([fixed(-0.0004, 3), fixed(-0.0, 1), fixed(-0.06, 1)], ["0.000", "0.0", "-0.1"]);
+        assert_eq!([number(None, 1), number(Some(f64::NAN), 1), number(Some(1.25), 1)], ["-", "-", "1.2"]);
+        assert_eq!(
+            [count_of(1, "I/O"), count_of(0, "I/O"), count_of(12345, "I/O")],
+            ["1 I/O", "0 I/Os", "12,345 I/Os"]
+        );
+    }
+
+    #[test]
+    fn sizes_are_decimal_with_three_digits() {
+        let bytes = [0.0, 999.0, 1536.0, 999_600.0, 134_217_728.0, 1e12, -0.0];
+        assert_eq!(bytes.map(size), ["0 B", "999 B", "1.54 kB", "1.00 MB", "134 MB", "1.00 TB", "0 B"]);
+    }
+
+    #[test]
+    fn colours_are_only_for_terminals_and_take_no_room() {
+        let colour = Layout { width: 12, colour: true };
+        let painted = colour.paint(Role::Warning, "warning");
+        assert_eq!((painted.as_str(), visible(&painted)), ("\x1b[1;33mwarning\x1b[0m", 7));
+        assert_eq!(Layout::PLAIN.paint(Role::Info, "info"), "info");
+        assert_eq!(colour.sentences(&format!("{painted} abc")), format!("{painted} abc\n"));
+    }
+}

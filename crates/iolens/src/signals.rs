@@ -1,0 +1,71 @@
+//! Signals that ask the program to end, counted instead of deadly: what it is doing is finished first.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, Result};
+use iolens_observe::counters::process;
+use rustix::process::Signal;
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
+
+/// What asks a process to end, and would end it at once: a recording is finished first. Those that report a fault of the
+/// program are not among them. What was ignored from the start (`nohup`) stays ignored.
+const ASKING: [i32; 10] =
+    [SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGIO, SIGPROF, SIGVTALRM, SIGXCPU, Signal::POWER.as_raw()];
+/// Real-time signals, those that C libraries use themselves left out.
+const REAL_TIME: std::ops::RangeInclusive<i32> = 35..=64;
+
+/// SIGINT and every signal of `ASKING`, counted instead of deadly.
+#[derive(Debug)]
+pub struct Signals {
+    interrupted: Arc<AtomicUsize>,
+    terminated: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    /// Begins to catch.
+    ///
+    /// # Errors
+    /// The handlers could not be installed.
+    pub fn catch() -> Result<Signals> {
+        let signals = Signals { interrupted: Arc::default(), terminated: Arc::default() };
+        let mut incoming =
+            signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).context("signal handlers could not be installed")?;
+        for signal in ASKING.into_iter().chain(REAL_TIME).filter(|s| !process::is_ignored(*s)) {
+            // Without a handler this one ends the program as before.
+            drop(incoming.add_signal(signal));
+        }
+        let (interrupted, terminated) = (Arc::clone(&signals.interrupted), Arc::clone(&signals.terminated));
+        // A thread of its own counts them (a second Ctrl-C means more than the first): no code runs in the handler.
+        let count = move || {
+            for signal in incoming.forever() {
+                if signal == SIGINT { &interrupted } else { &terminated }.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        std::thread::Builder::new()
+            .name("iolens-signals".to_owned())
+            .spawn(count)
+            .context("the signal thread could not be started")?;
+        Ok(signals)
+    }
+
+    /// How many of both.
+    pub fn caught(&self) -> usize {
+        self.interrupted.load(Ordering::Relaxed) + self.terminated()
+    }
+
+    /// How many signals other than SIGINT.
+    pub fn terminated(&self) -> usize {
+        self.terminated.load(Ordering::Relaxed)
+    }
+}
+
+/// The exit code that stands for `status`: 128 + the signal's number if a signal ended it, as in shells.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(255);
+    u8::try_from(code).unwrap_or(255)
+}

@@ -1,0 +1,104 @@
+//! Standard output and standard error that may not be writable: a closed pipe, a full disk, a terminal that is gone.
+//!
+//! The macros below take the place of the prelude's in this crate, which panic then. What cannot be written to standard
+//! error is dropped: messages never stop the work. Why standard output failed is kept for the exit code, which
+//! [`crate::run`] decides.
+
+use std::fmt::Arguments;
+use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::sync::OnceLock;
+
+use iolens_observe::counters::process;
+
+use crate::present::escape;
+use crate::present::layout::Layout;
+
+macro_rules! print {
+    ($($arg:tt)*) => { $crate::streams::out(format_args!($($arg)*)) };
+}
+macro_rules! println {
+    () => { $crate::streams::out(format_args!("\n")) };
+    ($($arg:tt)*) => { $crate::streams::out(format_args!("{}\n", format_args!($($arg)*))) };
+}
+macro_rules! eprint {
+    ($($arg:tt)*) => { $crate::streams::note(format_args!($($arg)*)) };
+}
+macro_rules! eprintln {
+    ($($arg:tt)*) => { $crate::streams::note(format_args!("{}\n", format_args!($($arg)*))) };
+}
+
+/// Why standard output could not be written, the first time.
+static FAILURE: OnceLock<io::Error> = OnceLock::new();
+
+/// Standard output; its first error is remembered for [`failure`].
+pub struct Stdout(StdoutLock<'static>);
+
+/// Standard output, locked.
+pub fn stdout() -> Stdout {
+    Stdout(io::stdout().lock())
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if process::stdout_was_closed() {
+            return noted(Err(rustix::io::Errno::BADF.into()));
+        }
+        noted(self.0.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        noted(self.0.flush())
+    }
+}
+
+/// Keeps the kind and text of an error: the error itself goes on to whoever wrote.
+fn noted<T>(result: io::Result<T>) -> io::Result<T> {
+    if let Err(e) = &result
+        && e.kind() != ErrorKind::Interrupted
+    {
+        FAILURE.get_or_init(|| io::Error::new(e.kind(), e.to_string()));
+    }
+    result
+}
+
+/// Why standard output cannot be written, if something is known; nothing is left in its buffer.
+pub fn failure() -> Option<&'static io::Error> {
+    // An error is remembered by the writer itself.
+    drop(stdout().flush());
+    FAILURE.get()
+}
+
+/// How wide and how coloured text on standard output may be. A terminal says its width; elsewhere `COLUMNS` may.
+/// Colours are for terminals that are not `dumb`, unless `NO_COLOR` is set (no-color.org).
+pub fn layout() -> Layout {
+    let terminal = io::IsTerminal::is_terminal(&io::stdout());
+    let variable = || std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok()).filter(|c| *c > 0);
+    let own = || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|w| usize::from(w.ws_col)).filter(|c| *c > 0);
+    let width = if terminal { own().or_else(variable) } else { variable() };
+    let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|t| t == "dumb");
+    Layout { width: width.unwrap_or(usize::MAX), colour: terminal && !dumb && !set("NO_COLOR") }
+}
+
+/// What `print!` does. After a failure nothing more is tried.
+pub fn out(text: Arguments<'_>) {
+    if FAILURE.get().is_none() {
+        drop(stdout().write_fmt(text));
+    }
+}
+
+/// Takes the cursor back to the begin of an erased line: what a status line starts with.
+pub const ERASE: &str = "\r\x1b[K";
+
+/// What `eprint!` does. Whatever a message quotes, no control character but [`ERASE`] at its begin reaches the terminal.
+/// On a terminal, whole lines are broken at spaces; a status line is left alone.
+pub fn note(text: Arguments<'_>) {
+    let text = text.to_string();
+    let (erase, rest) = text.split_at(if text.starts_with(ERASE) { ERASE.len() } else { 0 });
+    let mut rest = escape::message(rest);
+    let terminal = rustix::termios::tcgetwinsize(io::stderr()).ok().map(|w| usize::from(w.ws_col)).filter(|c| *c > 0);
+    if let Some(width) = terminal.filter(|_| erase.is_empty() && rest.ends_with('\n')) {
+        rest = Layout { width, colour: false }.sentences(&rest).into();
+    }
+    drop(io::stderr().lock().write_all([erase, &rest].concat().as_bytes()));
+}

@@ -1,0 +1,10 @@
+//! The loop of `iolens throttle`: starts the command, then measures, decides and acts until it ends.
+//!
+//! What measures, decides and holds is `iolens_control`; here are the command's terminal, its signals and the log.
+
+mod session;
+mod start;
+mod suspend;
+
+pub use session::{FIRST_SHARE, ThrottleSession};
+pub use start::start;

@@ -1,0 +1,351 @@
+//! A running throttle: measure, decide, act, report; until the command ends.
+
+use std::fs::File;
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use iolens_core::analysis::stats::Shuffler;
+use iolens_observe::counters::process;
+use iolens_observe::terminal;
+use iolens_observe::topology::wall_clock_ns;
+use rustix::process::{Signal, kill_process_group};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use super::start::Started;
+use super::suspend;
+use crate::cli::ThrottlePlan;
+use crate::present::throttle_text::{self, Share, Step, Summary};
+use crate::signals;
+use crate::streams::ERASE;
+use iolens_control::{Controller, FileId, Guardian, Meter, Observed};
+
+/// How often to look whether the command has ended or a signal has come.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The command begins with this share of the time, and the first decisions come after a quarter of the interval: others are
+/// not swamped before they have been seen, and on an idle disk it runs freely after one interval.
+pub const FIRST_SHARE: f64 = 0.1;
+const FIRST_DECISIONS: u32 = 4;
+
+/// With counters that need looks these come more often, at uneven times of this mean.
+const LOOK_NS: u64 = 5_000_000;
+
+/// How often the command's files are noted while it runs: one that is open for less may be missed, and what is written
+/// back of it counts as somebody else's.
+const NOTE: Duration = Duration::from_millis(100);
+
+/// Signals that mean the command. What is ignored from the start, as by `nohup`, the command ignores too.
+const FORWARDED: [i32; 8] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
+
+/// A running throttle.
+pub struct ThrottleSession {
+    controller: Controller,
+    meter: Meter,
+    started: Started,
+    signals: Signals,
+    interval: Duration,
+    log: Option<File>,
+    status: bool,
+    quiet: bool,
+    begin: Instant,
+    own_io_before: Option<(u64, u64)>,
+    holding: Share,
+    free: Share,
+    noted: Instant,
+    beat: Instant,
+    next: Instant,
+    decided: u32,
+    random: Shuffler,
+}
+
+impl ThrottleSession {
+    /// Takes over a command that was just started.
+    ///
+    /// # Errors
+    /// Signals cannot be caught.
+    pub fn new(
+        plan: &ThrottlePlan,
+        controller: Controller,
+        meter: Meter,
+        log: Option<File>,
+        started: Started,
+    ) -> Result<ThrottleSession> {
+        let now = Instant::now();
+        Ok(ThrottleSession {
+            controller,
+            meter,
+            started,
+            signals: Signals::new(FORWARDED.into_iter().filter(|s| !process::is_ignored(*s)))?,
+            interval: Duration::from_nanos(plan.interval_ns.unsigned_abs()).max(Duration::from_millis(50)),
+            log,
+            status: !plan.quiet && std::io::stderr().is_terminal(),
+            quiet: plan.quiet,
+            begin: now,
+            own_io_before: io_of_this_process(),
+            holding: Share::default(),
+            free: Share::default(),
+            noted: now,
+            beat: now,
+            next: now,
+            decided: 0,
+            random: Shuffler::new(std::process::id().into()),
+        })
+    }
+
+    /// Until the command ends; its exit code.
+    ///
+    /// # Errors
+    /// Its end cannot be waited for.
+    pub fn run(mut self) -> Result<u8> {
+        let ended = self.watch();
+        // Whatever went wrong: from here on it runs.
+        self.started.duty.end();
+        let status = match ended {
+            Ok(status) => status,
+            Err(e) => {
+                eprintln!("iolens: the command goes on without a throttle: {e:#}");
+                self.accompany()?
+            }
+        };
+        if let Some(owner) = self.started.terminal_of {
+            terminal::take_back(std::io::stdin(), owner);
+        }
+        let took = self.begin.elapsed();
+        self.clear_status();
+        if !self.quiet && !self.started.never_ran() {
+            eprint!("{}", throttle_text::summary(&self.summary(took)));
+        }
+        // The groups go first: the guardians would remove what is left of them.
+        let Started { duty, guardian, blkio, .. } = self.started;
+        drop((duty, blkio));
+        guardian.dismiss();
+        Ok(signals::exit_code(status))
+    }
+
+    /// Waits for the end of a command that is not held any more, and passes signals on to it.
+    fn accompany(&mut self) -> Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.started.child.try_wait()? {
+                return Ok(status);
+            }
+            self.follow()?;
+            std::thread::sleep(TICK);
+        }
+    }
+
+    /// Does to the command what is asked of this process, and stops when the command does.
+    fn follow(&mut self) -> Result<()> {
+        self.forward_signals()?;
+        if suspend::was_stopped(&self.started) {
+            self.sleep_with_it()?;
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self) -> Result<ExitStatus> {
+        self.note();
+        self.apply(self.controller.duty().share);
+        self.next = Instant::now() + self.pace();
+        loop {
+            if let Some(status) = self.started.child.try_wait()? {
+                return Ok(status);
+            }
+            self.follow()?;
+            if self.beat.elapsed() >= Guardian::BEAT {
+                self.started.guardian.beat();
+                self.beat = Instant::now();
+            }
+            if let Some(pacer) = &self.started.pacer {
+                self.started.duty.set_waits(pacer.is_behind());
+            }
+            if Instant::now() >= self.next {
+                self.step()?;
+                let pace = self.pace();
+                self.next = (self.next + pace).max(Instant::now() + pace / 2);
+            }
+            if self.noted.elapsed() >= NOTE {
+                self.note();
+            }
+            std::thread::sleep(self.tick().min(self.next.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// Looks at the command's processes and files: by them the events know its I/O, and they are written back for it.
+    fn note(&mut self) {
+        self.noted = Instant::now();
+        let own = self.started.background.look(self.started.duty.actuator());
+        if let Some(events) = self.meter.events().filter(|e| e.attributed()) {
+            events.set_own(own);
+        }
+        if let Some(pacer) = &self.started.pacer {
+            let ours = |id: &FileId| self.started.file_systems.contains(&id.0);
+            let open = self.started.background.open_files().iter().filter(|(id, _)| ours(id));
+            pacer.set_files(open.map(|(id, path)| (*id, path.clone())).collect());
+        }
+    }
+
+    /// The user has stopped the command: nothing is measured or decided until it goes on.
+    fn sleep_with_it(&mut self) -> Result<()> {
+        self.clear_status();
+        suspend::sleep_with_it(&mut self.started)?;
+        // Those that made us stop and go on are dealt with; whatever else came is passed on.
+        let came: Vec<_> = self.signals.pending().filter(|s| ![SIGTSTP, SIGCONT].contains(s)).collect();
+        came.into_iter().for_each(|s| self.forward(s));
+        // What happened meanwhile is nobody's doing.
+        self.meter.measure();
+        self.next = Instant::now() + self.interval;
+        self.note();
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Duration {
+        if !self.meter.wants_looks() {
+            return TICK;
+        }
+        self.meter.look();
+        Duration::from_nanos(LOOK_NS / 2 + self.random.below(LOOK_NS))
+    }
+
+    fn forward_signals(&mut self) -> Result<()> {
+        for signal in self.signals.pending().collect::<Vec<_>>() {
+            match signal {
+                SIGTSTP => {
+                    suspend::stop_command(&self.started);
+                    if self.started.duty.actuator().needs_session() {
+                        self.sleep_with_it()?;
+                    }
+                }
+                SIGCONT => suspend::wake(&mut self.started),
+                other => self.forward(other),
+            }
+        }
+        Ok(())
+    }
+
+    /// Passes a signal on; one that asks for the end lets the command run, so that it can obey.
+    fn forward(&self, signal: i32) {
+        if signal != SIGUSR1 && signal != SIGUSR2 {
+            self.started.duty.set(1.0);
+        }
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            // It may have ended this very moment: then nobody needs the signal.
+            let _ = kill_process_group(self.started.leader, signal);
+        }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        if !self.started.guardian.alive() {
+            anyhow::bail!("the guardian has died, and without it nothing may be held");
+        }
+        if let Some(why) = self.started.duty.failed() {
+            anyhow::bail!("{why}");
+        }
+        let before = self.controller.duty().share;
+        let (readings, window) = self.meter.measure();
+        let hottest = readings
+            .iter()
+            .flat_map(|r| &r.disks)
+            .max_by(|a, b| a.busy.busy_percent.unwrap_or(-1.0).total_cmp(&b.busy.busy_percent.unwrap_or(-1.0)));
+        // One unknown disk makes the maximum unknown: it may be the busiest.
+        let busy_percent =
+            readings.iter().map(|r| r.combined.map(|c| c.max_percent)).reduce(|a, b| Some(a?.max(b?))).flatten();
+        let seen = window.as_ref().filter(|w| !w.lossy && self.meter.events().is_some_and(|e| e.attributed()));
+        let p99 = seen.and_then(|w| w.foreground.quantile(0.99).map(|ns| (ns, w.foreground.n())));
+        let foreground_percent = seen.and_then(|w| w.foreground_percent());
+        let observed = Observed {
+            at_ns: i64::try_from(self.begin.elapsed().as_nanos())?,
+            busy_percent,
+            foreground_percent,
+            foreground_p99_ns: p99,
+        };
+        let duty = self.controller.decide(&observed);
+        self.decided = self.decided.saturating_add(1);
+        self.apply(duty.share);
+        let share = if before < 1.0 { &mut self.holding } else { &mut self.free };
+        add(share, busy_percent, foreground_percent);
+        if let Some(window) = seen {
+            share.latency.merge(&window.foreground);
+        }
+        let step = Step {
+            unix_s: wall_clock_ns() as f64 / 1e9,
+            busy_percent,
+            method: hottest.filter(|d| d.busy.busy_percent.is_some()).map(|d| d.busy.method),
+            foreground_percent,
+            foreground_p99_ns: p99,
+            own_bytes: seen.map(|w| w.own_bytes),
+            mode: duty.mode.name(),
+            duty: duty.share,
+            held: self.started.duty.held(),
+        };
+        self.report(&step);
+        Ok(())
+    }
+
+    fn apply(&self, share: f64) {
+        self.started.duty.set(share);
+        if let Some(pacer) = &self.started.pacer {
+            pacer.set_share((share < 1.0).then_some(share));
+        }
+    }
+
+    /// Time until the next decision.
+    fn pace(&self) -> Duration {
+        if self.decided < FIRST_DECISIONS { self.interval / FIRST_DECISIONS } else { self.interval }
+    }
+
+    fn report(&mut self, step: &Step) {
+        if let Some(log) = &mut self.log {
+            let line = throttle_text::log_line(step);
+            if let Err(e) = log.write_all(line.as_bytes()) {
+                // A full disk must not end the command.
+                eprintln!("iolens: the log ends here: {e}");
+                self.log = None;
+            }
+        }
+        if self.status {
+            eprint!("{ERASE}{}", throttle_text::status(step));
+        }
+    }
+
+    fn clear_status(&self) {
+        if self.status {
+            eprint!("{ERASE}");
+        }
+    }
+
+    fn summary(&self, took: Duration) -> Summary {
+        let moved = io_of_this_process()
+            .zip(self.own_io_before)
+            .map(|(now, before)| (now.0.saturating_sub(before.0), now.1.saturating_sub(before.1)));
+        Summary {
+            took,
+            held: self.started.duty.held(),
+            moved_bytes: moved,
+            actuator: self.started.duty.actuator().name(),
+            source: if self.meter.events().is_some() { "ebpf" } else { "counters" },
+            attributed: self.meter.events().is_some_and(|e| e.attributed()),
+            holding: self.holding.clone(),
+            free: self.free.clone(),
+        }
+    }
+}
+
+fn add(share: &mut Share, busy: Option<f64>, foreground: Option<f64>) {
+    share.n += 1;
+    for (sum, value) in [(&mut share.busy, busy), (&mut share.foreground, foreground)] {
+        if let Some(value) = value {
+            sum.0 += value;
+            sum.1 += 1;
+        }
+    }
+}
+
+/// Bytes that this process, and children it has waited for, read from and wrote to disks (proc_pid_io(5)).
+fn io_of_this_process() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.trim().parse().ok());
+    Some((field("read_bytes:")?, field("write_bytes:")?))
+}

@@ -1,0 +1,152 @@
+//! A recorder whose probes are detached under it: what the kernel goes on counting is reported, not forgotten.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use iolens_core::model::{LossReason, Lost};
+use iolens_core::store::{IoColumns, Recording};
+
+use super::machine::{LoopDevice, Recorder, ebpf, hidden, iolens, read_in_sequence, run, scene};
+
+/// Loaded into the recorder: puts something else in the place of its links to the kernel's tracepoints, which ends them, once
+/// the file of this name exists.
+const DETACH: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static void *detach(void *flag)
+{
+    char path[64], target[64];
+    int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    while (access(flag, F_OK))
+        usleep(1000);
+    for (int fd = 3; fd < 1024; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        if (n > 0 && (target[n] = 0, !strcmp(target, "anon_inode:bpf_link")))
+            dup2(other, fd);
+    }
+    unlink(flag);
+    return 0;
+}
+__attribute__((constructor)) static void start(void)
+{
+    static pthread_t thread;
+    if (getenv("DETACH"))
+        pthread_create(&thread, 0, detach, getenv("DETACH"));
+}
+"#;
+
+/// The library, or `None`, with a message, where there is no compiler.
+fn library(dir: &Path) -> Option<PathBuf> {
+    let (source, library) = (dir.join("detach.c"), dir.join("detach.so"));
+    std::fs::write(&source, DETACH).unwrap();
+    let built = Command::new("cc").args(["-shared", "-fPIC", "-pthread", "-o"]).arg(&library).arg(&source).output();
+    match built {
+        Ok(out) => assert!(out.status.success(), "{}", scene(&out)),
+        Err(e) => {
+            eprintln!("SKIP: no C compiler: {e}");
+            return None;
+        }
+    }
+    Some(library)
+}
+
+/// `program`, made to lose its probes when `flag` is written.
+fn losing_its_probes(mut program: Command, library: &Path, flag: &Path) -> Command {
+    program.env("LD_PRELOAD", library).env("DETACH", flag);
+    program
+}
+
+/// Returns when all probes are detached.
+fn detach(flag: &Path) {
+    std::fs::write(flag, "").unwrap();
+    let begin = Instant::now();
+    while flag.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the probes are still attached");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn read_for(device: &LoopDevice, time: Duration) -> u64 {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(device, 1024, &stop));
+        std::thread::sleep(time);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap()
+    })
+}
+
+#[test]
+fn what_only_the_kernel_counts_is_unaccounted_in_the_recording_and_its_report() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(library) = library(dir.path()) else { return };
+    let (path, flag) = (dir.path().join("r.iolens"), dir.path().join("flag"));
+    let started = |command| losing_its_probes(command, &library, &flag);
+    let recorder = Recorder::start_as(&path, &["-d", device.name()], started);
+    // The first look at the kernel's counters comes with the first second's housekeeping, before any of this.
+    std::thread::sleep(Duration::from_millis(1500));
+    let seen = read_for(&device, Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(300));
+    detach(&flag);
+    let unseen = read_for(&device, Duration::from_millis(300));
+    let out = recorder.interrupt();
+    assert!(out.status.success(), "{}", scene(&out));
+
+    let recording = Recording::open(&path).unwrap();
+    let recorded = recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).map(|b| b.unwrap().len() as u64).sum::<u64>();
+    let lost: Vec<Lost> = recording.lost(i64::MIN..i64::MAX);
+    let unaccounted = |l: &&Lost| l.reason == LossReason::Unaccounted;
+    let missing: i64 = lost.iter().filter(unaccounted).filter_map(|l| l.ios).sum();
+    assert_eq!(recorded as i64 + hidden(&lost), seen as i64, "{lost:?}");
+    assert_eq!(missing, unseen as i64, "{lost:?}");
+
+    let report = run(&["report", path.to_str().unwrap(), "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let findings = json["findings"].as_array().unwrap();
+    let reported = findings.iter().any(|f| f["kind"] == "lost-events" && f["evidence"]["reason"] == "unaccounted");
+    assert!(reported, "{findings:?}");
+}
+
+#[test]
+fn live_says_what_only_the_kernel_counts() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(library) = library(dir.path()) else { return };
+    let (flag, words) = (dir.path().join("flag"), dir.path().join("stderr"));
+    let live = iolens(&["live", "--plain", "-d", device.name(), "--step", "500ms", "--for", "60s"]);
+    let mut live = losing_its_probes(live, &library, &flag);
+    let mut live = live.stdout(Stdio::null()).stderr(std::fs::File::create(&words).unwrap()).spawn().unwrap();
+    let says = |what: &str| {
+        let begin = Instant::now();
+        while !std::fs::read_to_string(&words).unwrap().contains(what) {
+            if begin.elapsed() > Duration::from_secs(40) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        true
+    };
+    let is_ready = says("source: ebpf");
+    std::thread::sleep(Duration::from_millis(1500));
+    detach(&flag);
+    let unseen = read_for(&device, Duration::from_millis(300));
+    let is_said = says("(unaccounted)");
+    live.kill().unwrap();
+    live.wait().unwrap();
+    let text = std::fs::read_to_string(&words).unwrap();
+    assert!(is_ready && is_said, "{text}");
+    assert!(text.contains(device.name()) && text.contains("(read)"), "{text}");
+    // A second's end may lie between them, and thousands are set off from each other.
+    let words = text.lines().filter(|l| l.contains("(unaccounted)"));
+    let numbers = words.filter_map(|l| l.split(": ").nth(2)?.split(' ').next()?.replace(',', "").parse::<u64>().ok());
+    let said: u64 = numbers.sum();
+    assert!(said > 0 && said <= unseen, "{said} of {unseen}: {text}");
+}

@@ -1,0 +1,50 @@
+//! Addresses of kernel functions, by which the BPF programs know what a bio belongs to.
+
+use std::io::{BufRead, BufReader};
+use std::sync::OnceLock;
+
+/// What the kernel calls when a bio of direct I/O is done: by iomap (ext4, xfs, f2fs), by fs/direct-io.c (ext2, fat, ...,
+/// asynchronously too), and when it is one part of a bio that was split.
+const ENDS: [&str; 4] = ["iomap_dio_bio_end_io", "dio_bio_end_io", "dio_bio_end_aio", "bio_chain_endio"];
+
+/// The addresses of these four, read once; 0 where the kernel has no such function or does not show its address.
+pub(super) fn ends_of_direct_io() -> &'static [u64; 4] {
+    static ADDRESSES: OnceLock<[u64; 4]> = OnceLock::new();
+    ADDRESSES.get_or_init(|| {
+        let file = std::fs::File::open("/proc/kallsyms");
+        file.map(|f| addresses(&mut BufReader::with_capacity(1 << 16, f))).unwrap_or_default()
+    })
+}
+
+/// Of lines `ADDRESS TYPE NAME`; a name that is there twice could be either. The kernel's own come before its modules'.
+fn addresses(lines: &mut impl BufRead) -> [u64; 4] {
+    let mut found: [Vec<u64>; 4] = Default::default();
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) && !line.contains(&b'[') {
+        let mut words = line.trim_ascii().splitn(3, |b| *b == b' ');
+        let address = words.next().and_then(|w| std::str::from_utf8(w).ok());
+        let name = words.nth(1);
+        if let Some(at) = ENDS.iter().position(|end| name == Some(end.as_bytes())) {
+            found[at].extend(address.and_then(|a| u64::from_str_radix(a, 16).ok()));
+        }
+        line.clear();
+    }
+    found.map(|f| if let [one] = f[..] { one } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_once_and_only_in_the_kernel_itself() {
+        let list = "ffffffff81000000 T _text\nffffffff81768ab0 T iomap_dio_bio_end_io\n\
+                    ffffffff81768ac0 t iomap_dio_bio_end_io.cold\nffffffff81af1010 t bio_chain_endio\n\
+                    ffffffff81af2000 t dio_bio_end_aio\nffffffff81af3000 t dio_bio_end_aio\n\
+                    ffffffffc0000000 t dio_bio_end_io\t[some_module]\n";
+        assert_eq!(addresses(&mut list.as_bytes()), [0xffff_ffff_8176_8ab0, 0, 0, 0xffff_ffff_81af_1010]);
+        let hidden = "0000000000000000 T iomap_dio_bio_end_io\n0000000000000000 t bio_chain_endio";
+        assert_eq!(addresses(&mut hidden.as_bytes()), [0; 4], "kptr_restrict");
+        assert_eq!(addresses(&mut &b"\xff\xff\n\nzz"[..]), [0; 4]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Starts without a completion when tracing ends: still in flight, or missed?
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use iolens_core::model::{Class, DevId, LossReason, Lost};
+
+use super::{loss::OutstandingCount, slots::OutstandingSlot};
+
+/// I/Os of one device and class whose completion was missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Unseen {
+    /// Before this nanosecond of the kernel's monotonic clock none of them had completed.
+    from_ns: u64,
+    dev: DevId,
+    class: Option<Class>,
+    ios: usize,
+    /// `None` if that is not known.
+    bytes_and_merges: Option<(i64, i64)>,
+}
+
+impl Unseen {
+    /// The loss that it is, known at `end` of the kernel's clock in a recording that began at `start_monotonic_ns`.
+    pub fn until(&self, end: u64, start_monotonic_ns: i64) -> Lost {
+        Lost {
+            from_ns: self.from_ns as i64 - start_monotonic_ns,
+            to_ns: end as i64 - start_monotonic_ns,
+            dev: Some(self.dev),
+            class: self.class,
+            reason: LossReason::Unseen,
+            ios: Some(self.ios as i64),
+            bytes: self.bytes_and_merges.map(|(bytes, _)| bytes),
+            merges: self.bytes_and_merges.map(|(_, merges)| merges),
+        }
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Unmatched {
+    pub unseen: Vec<Unseen>,
+    pub in_flight: u64,
+}
+
+/// Of the starts without a completion, as many are in flight as the kernel counts (`in_flight_of`; if it does not say, all),
+/// the youngest with a slot first; the others have completed. Only I/Os that started when all probes were attached may be
+/// given: of older ones the completion may have come before.
+pub(super) fn unmatched(
+    slots: impl Iterator<Item = OutstandingSlot>,
+    without_slot: impl Iterator<Item = OutstandingCount>,
+    in_flight_of: impl Fn(DevId) -> Option<usize>,
+) -> Unmatched {
+    let mut by_device: HashMap<DevId, Vec<OutstandingSlot>> = HashMap::new();
+    for io in slots {
+        by_device.entry(io.dev).or_default().push(io);
+    }
+    let counted = |dev| in_flight_of(dev).unwrap_or(usize::MAX);
+    // In flight by the kernel's count, and not found yet.
+    let mut elsewhere: HashMap<DevId, usize> = HashMap::new();
+    let mut left = Unmatched::default();
+    for (dev, mut ios) in by_device {
+        ios.sort_by_key(|io| (!io.replaced, io.from_ns));
+        let able = ios.iter().filter(|io| !io.replaced).count();
+        let counted = counted(dev);
+        let flying = counted.min(able);
+        elsewhere.insert(dev, counted - flying);
+        left.in_flight += flying as u64;
+        ios.truncate(ios.len() - flying);
+        left.unseen.extend(ios.iter().map(|io| Unseen {
+            from_ns: io.from_ns,
+            dev,
+            class: Some(io.class),
+            ios: 1,
+            bytes_and_merges: Some((io.bytes, io.merges)),
+        }));
+    }
+    for started in without_slot {
+        let elsewhere = elsewhere.entry(started.dev).or_insert_with(|| counted(started.dev));
+        let flying = started.ios.min(*elsewhere);
+        *elsewhere -= flying;
+        left.in_flight += flying as u64;
+        left.unseen.extend((flying < started.ios).then(|| Unseen {
+            from_ns: started.first_ns,
+            dev: started.dev,
+            class: started.class,
+            ios: started.ios - flying,
+            bytes_and_merges: started.bytes.filter(|_| flying == 0).map(|bytes| (bytes, 0)),
+        }));
+    }
+    left
+}
+
+/// Disks whose numbers are not their driver's own (NVMe, partitions of many): a hidden path has one that sysfs does not list.
+const BLOCK_EXT_MAJOR: u32 = 259;
+
+/// I/Os in flight on a disk, as the kernel counts them; `None` if it does not say. On one that is gone, nothing is.
+pub(super) fn in_flight_of(dev: DevId) -> Option<usize> {
+    in_flight_below("/sys/dev/block".as_ref(), dev)
+}
+
+fn in_flight_below(numbers: &Path, dev: DevId) -> Option<usize> {
+    match std::fs::read_to_string(numbers.join(dev.to_string()).join("inflight")) {
+        Ok(text) => text.split_whitespace().map(|n| n.parse::<usize>().ok()).sum(),
+        Err(e) => (e.kind() == ErrorKind::NotFound && numbers.is_dir() && dev.major() != BLOCK_EXT_MAJOR).then_some(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEV: DevId = DevId(7);
+
+    fn io(from_ns: u64, replaced: bool) -> OutstandingSlot {
+        let class = Class::Read;
+        OutstandingSlot { from_ns, start_ns: from_ns, dev: DEV, class, bytes: 4096, merges: 1, replaced }
+    }
+
+    fn started(ios: usize, bytes: Option<i64>) -> OutstandingCount {
+        OutstandingCount { dev: DEV, class: Some(Class::Write), first_ns: 5, ios, bytes }
+    }
+
+    fn seen(
+        slots: &[OutstandingSlot],
+        without_slot: &[OutstandingCount],
+        in_flight: Option<usize>,
+    ) -> (Vec<(u64, usize)>, u64) {
+        let left = unmatched(slots.iter().copied(), without_slot.iter().copied(), |_| in_flight);
+        (left.unseen.iter().map(|u| (u.from_ns, u.ios)).collect(), left.in_flight)
+    }
+
+    #[test]
+    fn as_many_are_in_flight_as_the_kernel_says_and_the_oldest_have_ended() {
+        let slots = [io(30, false), io(10, false), io(20, false)];
+        assert_eq!(seen(&slots, &[], Some(0)), (vec![(10, 1), (20, 1), (30, 1)], 0));
+        assert_eq!(seen(&slots, &[], Some(1)), (vec![(10, 1), (20, 1)], 1));
+        assert_eq!(seen(&slots, &[], Some(9)), (vec![], 3));
+        assert_eq!(seen(&slots, &[], None), (vec![], 3), "nobody says that one has ended");
+        assert_eq!(seen(&[io(40, true), io(10, false)], &[], Some(2)), (vec![(40, 1)], 1), "it was replaced");
+    }
+
+    #[test]
+    fn on_a_disk_that_is_gone_nothing_is_in_flight() {
+        let numbers = tempfile::tempdir().expect("temporary directory");
+        let of = |major| in_flight_below(numbers.path(), DevId::new(major, 0));
+        std::fs::create_dir(numbers.path().join("8:0")).expect("mkdir");
+        std::fs::write(numbers.path().join("8:0/inflight"), "       2        3\n").expect("write");
+        assert_eq!((of(8), of(251)), (Some(5), Some(0)));
+        assert_eq!(of(BLOCK_EXT_MAJOR), None, "it may be a hidden path");
+        assert_eq!(in_flight_below(&numbers.path().join("none"), DEV), None, "no sysfs");
+    }
+
+    #[test]
+    fn those_without_a_slot_are_in_flight_if_the_kernel_has_more_than_the_slots() {
+        let slots = [io(10, false)];
+        assert_eq!(seen(&slots, &[started(4, None)], Some(0)), (vec![(10, 1), (5, 4)], 0));
+        assert_eq!(seen(&slots, &[started(4, None)], Some(3)), (vec![(5, 2)], 3));
+        assert_eq!(seen(&slots, &[started(4, None)], None), (vec![], 5));
+        let bytes = |in_flight| unmatched([].into_iter(), [started(2, Some(8192))].into_iter(), |_| Some(in_flight));
+        assert_eq!(bytes(0).unseen[0].until(20, 3).bytes, Some(8192));
+        assert_eq!(bytes(1).unseen[0].until(20, 3).bytes, None, "which of the two is in flight?");
+        assert_eq!(bytes(2), Unmatched { unseen: vec![], in_flight: 2 });
+    }
+}

@@ -1,0 +1,373 @@
+//! The source of a recording: events where eBPF is allowed, counters where it is not, and why.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use iolens_core::model::{Class, CounterSample, DevId, DeviceKind, Io, Lost, Request, Source};
+use iolens_observe::counters::{Pace, Root, Sampler, monotonic_ns};
+use iolens_observe::topology::Topology;
+use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer, FinishStats, TraceError, Tracer, TracerOptions};
+
+/// Which source to open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceChoice {
+    /// eBPF where it is allowed, else counters.
+    Auto,
+    /// eBPF or fail.
+    Ebpf,
+    /// Counters only.
+    Counters,
+}
+
+/// What one look at a source yields.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// I/Os, ordered by completion.
+    pub ios: Vec<Io>,
+    /// What is missing between them.
+    pub lost: Vec<Lost>,
+    /// File-level requests, ordered by their ends.
+    pub requests: Vec<Request>,
+    /// Counters.
+    pub counters: Vec<CounterSample>,
+    /// Every I/O completed before this has been taken; `None` if the source has no single I/Os.
+    pub complete_to_ns: Option<i64>,
+}
+
+/// How to observe.
+#[derive(Debug, Clone)]
+pub struct FeedOptions {
+    /// Which source.
+    pub choice: SourceChoice,
+    /// Look up process, cgroup and file of each I/O.
+    pub attribution: bool,
+    /// Size of the kernel's event rings together.
+    pub ring_bytes: u32,
+    /// How often the rings are emptied while there is I/O.
+    pub poll_ns: i64,
+    /// Step of the counters when they are the source.
+    pub counters_step_ns: i64,
+    /// Whose file-level requests are recorded too; `None`: none. Needs events.
+    pub files: Option<FilesFilter>,
+    /// Have the kernel measure the probes, which costs some 60 ns for each of their runs.
+    pub measure_probes: bool,
+}
+
+impl FeedOptions {
+    /// What fits most machines.
+    pub fn new(choice: SourceChoice) -> FeedOptions {
+        FeedOptions {
+            choice,
+            attribution: true,
+            ring_bytes: TracerOptions::usual_ring_bytes(),
+            poll_ns: 10_000_000,
+            counters_step_ns: 10_000_000,
+            files: None,
+            measure_probes: false,
+        }
+    }
+}
+
+enum Kind {
+    Events { tracer: Box<Tracer>, counters: Option<Sampler> },
+    Counters { sampler: Sampler, pace: Pace },
+    Ended,
+}
+
+/// An open source.
+pub struct Feed {
+    kind: Kind,
+    source: Source,
+    limits: Vec<String>,
+    devices: Option<Vec<DevId>>,
+    start_ns: i64,
+    writer_gone: bool,
+    files: Option<Box<FilesTracer>>,
+    open_requests: u64,
+}
+
+/// The first line of a recording that was meant to hold every I/O and cannot; what to do follows.
+const FALLBACK: &str = "this recording has no single I/Os, only the kernel's counters. To record every I/O";
+
+/// What counters cannot show, for every screen of a recording made from them.
+pub const COUNTERS_LIMIT: &str =
+    "counters only: rates and mean latencies per step, no single I/O, no percentiles, no process, no exact busy time";
+
+impl Feed {
+    /// Opens the chosen source for `devices` (`None`: all).
+    ///
+    /// # Errors
+    /// The chosen source is not to be had; for `Auto`, not even counters are.
+    pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Feed> {
+        let feed = |kind, source, limits, start_ns| Feed {
+            kind,
+            source,
+            limits,
+            devices: devices.map(<[DevId]>::to_vec),
+            start_ns,
+            writer_gone: false,
+            files: None,
+            open_requests: 0,
+        };
+        let mut fallback = None;
+        let why_not = match options.choice {
+            SourceChoice::Counters => "as asked for".to_owned(),
+            choice => match start_tracer(options, devices, topology) {
+                Ok(tracer) => {
+                    let (counters, mut limits) = counters_beside_events(devices, topology);
+                    limits.extend_from_slice(tracer.limits());
+                    let events = Kind::Events { tracer: Box::new(tracer), counters };
+                    return feed(events, Source::Ebpf, limits, 0).with_files(options.files.as_ref())?.begin();
+                }
+                Err(e) if choice == SourceChoice::Ebpf || options.files.is_some() => return Err(e.into()),
+                Err(e) => {
+                    fallback = Some(format!("{FALLBACK}: {}", e.advice()));
+                    e.to_string()
+                }
+            },
+        };
+        let period = Duration::from_nanos(u64::try_from(options.counters_step_ns).unwrap_or(10_000_000));
+        let sampler = sampler(devices, topology, period).context("/proc/diskstats cannot be read; is proc mounted?")?;
+        let mut limits: Vec<String> = fallback.into_iter().collect();
+        limits.extend([COUNTERS_LIMIT.to_owned(), format!("no eBPF: {why_not}")]);
+        limits.extend(not_accounted(devices, topology));
+        let start_ns = monotonic_ns();
+        let pace = Pace::starting_at(start_ns, period);
+        Ok(feed(Kind::Counters { sampler, pace }, Source::Counters, limits, start_ns))
+    }
+
+    /// Starts to follow files, too.
+    fn with_files(mut self, filter: Option<&FilesFilter>) -> Result<Feed> {
+        if let Some(filter) = filter {
+            let options = FilesOptions { filter: filter.clone(), ..FilesOptions::default() };
+            match FilesTracer::start(&options) {
+                Ok(tracer) => {
+                    self.limits.extend_from_slice(tracer.limits());
+                    self.files = Some(Box::new(tracer));
+                }
+                Err(e) if e.is_of_kernel() => self.limits.push(format!("file-level requests are not recorded: {e}")),
+                Err(e) => return Err(e).context("file-level requests cannot be recorded"),
+            }
+        }
+        Ok(self)
+    }
+
+    /// The probes are attached and the slow part of the start is over: times count from here, and what the rings have
+    /// gathered meanwhile belongs to no recording.
+    fn begin(mut self) -> Result<Feed> {
+        if let Kind::Events { tracer, .. } = &mut self.kind {
+            self.start_ns = tracer.begin().context("the kernel's event rings cannot be read")?;
+        }
+        if let Some(files) = &mut self.files {
+            files.begin(self.start_ns).context("file-level requests cannot be read")?;
+        }
+        Ok(self)
+    }
+
+    /// What takes the place of a feed that has been finished.
+    pub fn ended(source: Source) -> Feed {
+        Feed {
+            kind: Kind::Ended,
+            source,
+            limits: Vec::new(),
+            devices: None,
+            start_ns: 0,
+            writer_gone: false,
+            files: None,
+            open_requests: 0,
+        }
+    }
+
+    /// Where the observations come from.
+    pub fn source(&self) -> Source {
+        self.source.clone()
+    }
+
+    /// What this source cannot see and why, a line each.
+    pub fn limits(&self) -> &[String] {
+        &self.limits
+    }
+
+    /// The recording's start in nanoseconds of `CLOCK_MONOTONIC`: with events the moment from which on all are seen.
+    pub fn start_ns(&self) -> i64 {
+        self.start_ns
+    }
+
+    /// File-level requests that are open, and so not taken yet.
+    pub fn open_requests(&self) -> u64 {
+        self.open_requests
+    }
+
+    /// What is known by now of those requests.
+    ///
+    /// # Errors
+    /// The kernel's table cannot be read any more.
+    pub fn look_at_open_requests(&mut self) -> Result<Vec<Request>> {
+        match &mut self.files {
+            Some(files) => files.open_requests().context("open file-level requests cannot be read"),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes whatever there is by now.
+    ///
+    /// # Errors
+    /// The rings or the counters cannot be read any more.
+    pub fn take(&mut self, taken: &mut Taken) -> Result<()> {
+        if let Some(files) = &mut self.files {
+            let stats = files.poll(&mut taken.requests, &mut taken.lost);
+            self.open_requests = stats.context("file-level requests cannot be read")?.open;
+        }
+        match &mut self.kind {
+            Kind::Events { tracer, .. } => {
+                let stats = tracer.poll(&mut taken.ios, &mut taken.lost);
+                taken.complete_to_ns = Some(stats.context("the kernel's event rings cannot be read")?.complete_to_ns);
+            }
+            Kind::Counters { sampler, .. } => sample(sampler, self.devices.as_deref(), self.start_ns, taken)
+                .context("/proc/diskstats cannot be read any more")?,
+            Kind::Ended => {}
+        }
+        Ok(())
+    }
+
+    /// Beside events the counters are kept too, so that the kernel's own view can be compared.
+    pub fn sample_counters_beside_events(&mut self, taken: &mut Taken) {
+        if let Kind::Events { counters: Some(sampler), .. } = &mut self.kind {
+            // Counters are a bonus here: a sample that cannot be read is simply not there.
+            drop(sample(sampler, self.devices.as_deref(), self.start_ns, taken));
+        }
+    }
+
+    /// I/Os of a device and class that began while recording and have not been seen to complete.
+    pub fn outstanding(&self, dev: DevId, class: Class) -> i64 {
+        match &self.kind {
+            Kind::Events { tracer, .. } => tracer.outstanding(dev, class),
+            _ => 0,
+        }
+    }
+
+    /// Sleeps until `until_ns` of the monotonic clock, or to the counters' next deadline.
+    pub fn wait(&mut self, until_ns: i64) {
+        match &mut self.kind {
+            // However it ends, the counters are read next: an interrupted sleep makes an extra sample, no wrong one.
+            Kind::Counters { pace, .. } => drop(pace.wait()),
+            _ => std::thread::sleep(Duration::from_nanos(u64::try_from(until_ns - monotonic_ns()).unwrap_or(0))),
+        }
+    }
+
+    /// For a source that had nothing the last time: where the kernel tells of the next event, sleeps until then, at
+    /// most until `seldom_ns` of the monotonic clock, and is true if there was one. Elsewhere sleeps until `often_ns`.
+    ///
+    /// # Errors
+    /// The rings cannot be waited for.
+    pub fn wait_idle(&mut self, seldom_ns: i64, often_ns: i64) -> Result<bool> {
+        match &mut self.kind {
+            Kind::Events { tracer, .. } if self.files.is_none() => {
+                let left_ns = u64::try_from(seldom_ns - monotonic_ns()).unwrap_or(0);
+                Ok(tracer.wait_for_event(Duration::from_nanos(left_ns))?)
+            }
+            _ => {
+                self.wait(often_ns);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Deadlines that were skipped because this process did not run; counters only.
+    pub fn missed_samples(&self) -> u64 {
+        match &self.kind {
+            Kind::Counters { pace, .. } => pace.missed(),
+            _ => 0,
+        }
+    }
+
+    /// Attaches the probes for devices without requests, if they are not yet.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
+        match &mut self.kind {
+            Kind::Events { tracer, .. } => tracer.attach_bio_based(),
+            _ => Ok(()),
+        }
+    }
+
+    /// CPU seconds in the probes of block I/O so far; `None` if they are not measured.
+    pub fn probe_cpu_s(&self) -> Option<f64> {
+        match &self.kind {
+            Kind::Events { tracer, .. } => Some(tracer.probe_cost()?.run_time_ns as f64 / 1e9),
+            _ => None,
+        }
+    }
+
+    /// Detaches and yields what is left.
+    ///
+    /// # Errors
+    /// The rings cannot be read.
+    pub fn finish(self, taken: &mut Taken) -> Result<Option<FinishStats>> {
+        if let Some(files) = self.files {
+            files
+                .finish(&mut taken.requests, &mut taken.lost)
+                .context("the last file-level requests cannot be read")?;
+        }
+        match self.kind {
+            Kind::Events { tracer, .. } => {
+                Ok(Some(tracer.finish(&mut taken.ios, &mut taken.lost).context("the last events cannot be read")?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Nobody writes any more: recording on makes no sense.
+    pub fn set_writer_gone(&mut self) {
+        self.writer_gone = true;
+    }
+
+    /// See [`Feed::set_writer_gone`].
+    pub fn writer_gone(&self) -> bool {
+        self.writer_gone
+    }
+}
+
+fn start_tracer(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Tracer, TraceError> {
+    let wanted = |id: DevId| devices.is_none_or(|d| d.contains(&id));
+    // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
+    let bio_based =
+        topology.devices().iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && wanted(d.id));
+    Tracer::start(TracerOptions {
+        devices: devices.map(<[DevId]>::to_vec),
+        ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),
+        attribution: options.attribution,
+        bio_based,
+        measure_cost: options.measure_probes,
+        ..TracerOptions::default()
+    })
+}
+
+fn counters_beside_events(devices: Option<&[DevId]>, topology: &Topology) -> (Option<Sampler>, Vec<String>) {
+    match sampler(devices, topology, Duration::from_secs(1)) {
+        Ok(sampler) => (Some(sampler), Vec::new()),
+        Err(e) => (None, vec![format!("no counters beside the events: {e}")]),
+    }
+}
+
+/// Which disks the kernel does not count: that is not idle.
+fn not_accounted(devices: Option<&[DevId]>, topology: &Topology) -> Option<String> {
+    let uncounted = topology.devices().iter().filter(|d| d.iostats == Some(false) && d.size_bytes != Some(0));
+    let names: Vec<&str> =
+        uncounted.filter(|d| devices.is_none_or(|ids| ids.contains(&d.id))).map(|d| d.name.as_str()).collect();
+    let which = names.join(", ");
+    (!names.is_empty()).then(|| format!("not accounted, so nothing is known of: {which} (queue/iostats is 0)"))
+}
+
+fn sampler(devices: Option<&[DevId]>, topology: &Topology, period: Duration) -> std::io::Result<Sampler> {
+    let names: Option<Vec<&str>> =
+        devices.map(|ids| topology.devices().iter().filter(|d| ids.contains(&d.id)).map(|d| d.name.as_str()).collect());
+    Ok(Sampler::new(&Root::live(), names.as_deref(), period)?)
+}
+
+fn sample(sampler: &mut Sampler, devices: Option<&[DevId]>, start_ns: i64, taken: &mut Taken) -> std::io::Result<()> {
+    let observations = sampler.now()?;
+    taken.counters.extend(observations.observations(start_ns).filter(|c| devices.is_none_or(|d| d.contains(&c.dev))));
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! The recorder as a library: what `record`, `live`, `lab`, `demo` and `iostat --true` share.
+//!
+//! A [`Feed`] is an open source of observations: eBPF events where the kernel allows them, its counters elsewhere.
+//! [`SelfCheck`] compares what the feed yields with the kernel's own counts. [`Session`] records a feed into a directory:
+//! it hands batches to a writer on its own thread, watches clocks and devices, and looks up names ([`NameLookup`]).
+//! Start at [`Session::start`]; a program that only wants to see I/Os starts at [`Feed::open`].
+//!
+//! Who may use it: any crate above `observe`. This crate knows `iolens_core::{model, store}` and `iolens_observe`; it knows
+//! no analysis, no command line and no terminal. Progress comes out through the callback of [`Session::run`], what a source
+//! cannot see through [`Feed::limits`].
+
+mod clock;
+mod feed;
+mod name_lookup;
+mod pipeline;
+mod self_check;
+mod session;
+
+pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, SourceChoice, Taken};
+pub use name_lookup::NameLookup;
+pub use self_check::SelfCheck;
+pub use session::{Outcome, Progress, RecordSummary, Session, SessionOptions};

@@ -1,0 +1,303 @@
+//! Compares what a recording holds with the kernel's own counts, once a second: an I/O that was neither recorded nor
+//! counted as lost is reported as [`LossReason::Unaccounted`].
+//!
+//! A completion passes the tracepoint first and is counted by the kernel afterwards, and the counters are read before
+//! the time of the sample is. So up to a sample's time there are never more I/Os in `/proc/diskstats` than were recorded or
+//! lost, unless some are missing. Only devices with requests are checked: what dm, md, zram or brd put into
+//! `/proc/diskstats` is up to each driver (docs/tracing.md).
+
+use std::collections::{HashMap, VecDeque};
+
+use anyhow::Result;
+use iolens_core::model::{Class, CounterSample, DevId, Device, DeviceKind, DiskCounters, Io, LossReason, Lost};
+use iolens_observe::counters::monotonic_ns;
+
+use crate::feed::{Feed, Taken};
+
+/// A difference is reported once it has lasted for so many samples: losses may be noticed later than counted.
+const SAMPLES: usize = 3;
+
+/// I/Os by class.
+type Counts = [i64; Class::ALL.len()];
+
+#[derive(Debug, Default)]
+struct Tally {
+    /// The kernel's counts at the first sample; `None` before it.
+    first: Option<Counts>,
+    /// Recorded, lost or censored since the start.
+    ours: Counts,
+    /// By how much the kernel's counts exceeded ours in the last samples.
+    excess: VecDeque<Counts>,
+    reported: Counts,
+}
+
+/// One look at the kernel's counters, to be compared once all that completed before it has been taken.
+#[derive(Debug)]
+struct Pending {
+    at_ns: i64,
+    counts: Vec<(DevId, Counts)>,
+}
+
+/// The running comparison.
+#[derive(Debug, Default)]
+pub struct SelfCheck {
+    tallies: HashMap<DevId, Tally>,
+    pending: VecDeque<Pending>,
+    last_sample_ns: i64,
+}
+
+impl SelfCheck {
+    /// Reads the kernel's counters beside the events of `feed` and notes those of `devices`; yields the samples.
+    pub fn sample(&mut self, feed: &mut Feed, devices: &[Device]) -> Taken {
+        let mut sampled = Taken::default();
+        feed.sample_counters_beside_events(&mut sampled);
+        self.sampled(monotonic_ns() - feed.start_ns(), &sampled.counters, devices);
+        sampled
+    }
+
+    /// Takes what `feed` has by now, and adds to the losses the I/Os that only the kernel counted.
+    ///
+    /// # Errors
+    /// The rings or the counters cannot be read any more.
+    pub fn take(&mut self, feed: &mut Feed, taken: &mut Taken) -> Result<()> {
+        feed.take(taken)?;
+        if let Some(complete_to_ns) = taken.complete_to_ns {
+            let outstanding = |dev, class| feed.outstanding(dev, class);
+            self.taken(&taken.ios, &mut taken.lost, complete_to_ns, outstanding);
+        }
+        Ok(())
+    }
+
+    /// Notes the kernel's counters, which were read before `at_ns` (nanoseconds since the recording's start).
+    fn sampled(&mut self, at_ns: i64, samples: &[CounterSample], devices: &[Device]) {
+        let counts = samples.iter().filter(|s| devices.iter().any(|d| d.id == s.dev && is_comparable(d)));
+        let counts: Vec<_> = counts.map(|s| (s.dev, of_kernel(&s.counters))).collect();
+        for (dev, now) in &counts {
+            let tally = self.tallies.entry(*dev).or_default();
+            let first = tally.first.get_or_insert(*now);
+            // The number went to another device.
+            if now.iter().zip(&*first).any(|(now, first)| now < first) {
+                *tally = Tally { first: Some(*now), ..Tally::default() };
+            }
+        }
+        self.pending.push_back(Pending { at_ns, counts });
+    }
+
+    /// Counts what was taken from the kernel, and appends to `lost` what is missing. `complete_to_ns`: every I/O that
+    /// completed before it has been taken. `outstanding`: I/Os of a device and class that are known to the tracer and
+    /// were not seen to complete; they are counted as lost later, if they are.
+    fn taken(
+        &mut self,
+        ios: &[Io],
+        lost: &mut Vec<Lost>,
+        complete_to_ns: i64,
+        mut outstanding: impl FnMut(DevId, Class) -> i64,
+    ) {
+        self.count_lost(lost);
+        let mut ios = ios.iter().peekable();
+        while self.pending.front().is_some_and(|p| p.at_ns <= complete_to_ns) {
+            let Some(p) = self.pending.pop_front() else { break };
+            while let Some(io) = ios.next_if(|io| io.done_ns <= p.at_ns) {
+                self.count(io.dev, io.op.class(), 1);
+            }
+            self.compare(&p, SAMPLES, &mut outstanding, lost);
+        }
+        for io in ios {
+            self.count(io.dev, io.op.class(), 1);
+        }
+    }
+
+    /// The same for the last that was taken: whatever is missing now stays missing.
+    pub fn finished(&mut self, ios: &[Io], lost: &mut Vec<Lost>) {
+        let Some(last) = self.pending.pop_back() else { return };
+        self.pending.clear();
+        self.count_lost(lost);
+        for io in ios.iter().take_while(|io| io.done_ns <= last.at_ns) {
+            self.count(io.dev, io.op.class(), 1);
+        }
+        for tally in self.tallies.values_mut() {
+            tally.excess.clear();
+        }
+        self.compare(&last, 1, &mut |_, _| 0, lost);
+    }
+
+    fn count_lost(&mut self, lost: &[Lost]) {
+        for l in lost {
+            if let (Some(dev), Some(class), Some(n)) = (l.dev, l.class, l.ios) {
+                self.count(dev, class, n);
+            }
+        }
+    }
+
+    fn count(&mut self, dev: DevId, class: Class, ios: i64) {
+        self.tallies.entry(dev).or_default().ours[class as usize] += ios;
+    }
+
+    /// Reports what has been missing in each of the last `samples`, and was not reported before.
+    fn compare(
+        &mut self,
+        p: &Pending,
+        samples: usize,
+        outstanding: &mut impl FnMut(DevId, Class) -> i64,
+        lost: &mut Vec<Lost>,
+    ) {
+        let from_ns = std::mem::replace(&mut self.last_sample_ns, p.at_ns);
+        for (dev, now) in &p.counts {
+            let Some(tally) = self.tallies.get_mut(dev) else { continue };
+            let Some(first) = tally.first else { continue };
+            tally.excess.push_back(std::array::from_fn(|c| now[c] - first[c] - tally.ours[c]));
+            if tally.excess.len() < samples {
+                continue;
+            }
+            let least: Counts = std::array::from_fn(|c| tally.excess.iter().map(|e| e[c]).min().unwrap_or(0));
+            // What is missing in one class and too much in another is there: losses may be of the wrong class.
+            let mut of_all: i64 = least.iter().zip(tally.reported).map(|(least, reported)| least - reported).sum();
+            for class in Class::ALL {
+                let c = class as usize;
+                let mut missing = (least[c] - tally.reported[c]).min(of_all);
+                if missing > 0 {
+                    missing -= outstanding(*dev, class);
+                }
+                if missing > 0 {
+                    tally.reported[c] += missing;
+                    of_all -= missing;
+                    let ios = Some(missing);
+                    let reason = LossReason::Unaccounted;
+                    lost.push(Lost {
+                        dev: Some(*dev),
+                        class: Some(class),
+                        ios,
+                        ..Lost::somewhere(from_ns, p.at_ns, reason)
+                    });
+                }
+            }
+            tally.excess.pop_front();
+        }
+    }
+}
+
+/// Whether the kernel counts this device's I/Os as the tracer does. Request-based dm (multipath) counts at both layers.
+fn is_comparable(d: &Device) -> bool {
+    d.kind == DeviceKind::Request && d.iostats == Some(true) && !d.name.starts_with("dm-") && d.removed_ns.is_none()
+}
+
+fn of_kernel(c: &DiskCounters) -> Counts {
+    let mut counts = Counts::default();
+    for (class, ios) in [
+        (Class::Read, Some(c.read.ios)),
+        (Class::Write, Some(c.write.ios)),
+        (Class::Discard, c.discard.map(|d| d.ios)),
+        (Class::Flush, c.flush.map(|f| f.ios)),
+    ] {
+        counts[class as usize] = ios.and_then(|n| i64::try_from(n).ok()).unwrap_or(0);
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use iolens_core::model::Op;
+
+    use super::*;
+
+    const DEV: DevId = DevId(8 << 20);
+
+    fn disk() -> Device {
+        Device { kind: DeviceKind::Request, iostats: Some(true), ..Device::named("sda", DEV) }
+    }
+
+    fn reads(ios: u64) -> CounterSample {
+        let mut counters = DiskCounters::default();
+        counters.read.ios = ios;
+        CounterSample { at_ns: 0, dev: DEV, counters }
+    }
+
+    fn read_at(done_ns: i64) -> Io {
+        Io::new(done_ns, DEV, Op::READ, 4096, None, 1000)
+    }
+
+    /// The kernel's count at each second, our I/Os up to then, and what is reported.
+    fn run(kernel: &[u64], ours: &[usize], outstanding: i64) -> Vec<i64> {
+        let mut check = SelfCheck::default();
+        let mut reported = Vec::new();
+        for (i, (kernel, ours)) in kernel.iter().zip(ours).enumerate() {
+            let at_ns = i as i64 * 1_000_000_000;
+            check.sampled(at_ns, &[reads(*kernel)], &[disk()]);
+            let mut lost = Vec::new();
+            let ios: Vec<Io> = (0..*ours).map(|_| read_at(at_ns)).collect();
+            check.taken(&ios, &mut lost, at_ns + 1, |_, _| outstanding);
+            assert!(lost.iter().all(|l| l.reason == LossReason::Unaccounted && l.dev == Some(DEV)));
+            reported.push(lost.iter().filter_map(|l| l.ios).sum());
+        }
+        reported
+    }
+
+    #[test]
+    fn ios_that_only_the_kernel_counts_are_reported_once() {
+        assert_eq!(run(&[50, 150, 250, 250, 250, 250], &[0, 0, 0, 0, 0, 0], 0), [0, 0, 0, 100, 100, 0]);
+    }
+
+    #[test]
+    fn what_the_kernel_counts_later_than_we_do_is_no_difference() {
+        assert_eq!(run(&[50, 59, 69, 80, 80, 80], &[0, 10, 10, 10, 0, 0], 0), [0; 6]);
+    }
+
+    #[test]
+    fn a_difference_that_does_not_last_is_none() {
+        assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 9, 1, 0, 0, 0], 0), [0; 6]);
+    }
+
+    #[test]
+    fn ios_that_the_tracer_knows_are_left_to_it() {
+        assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 3), [0; 6]);
+        assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 2), [0, 0, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn the_last_sample_counts_at_once_less_what_is_found_lost_at_the_end() {
+        let mut check = SelfCheck::default();
+        check.sampled(0, &[reads(0)], &[disk()]);
+        check.taken(&[], &mut Vec::new(), 1, |_, _| 0);
+        check.sampled(1_000, &[reads(10)], &[disk()]);
+        let class = Some(Class::Read);
+        let mut lost =
+            vec![Lost { dev: Some(DEV), class, ios: Some(2), ..Lost::somewhere(0, 900, LossReason::Unseen) }];
+        let ios: Vec<Io> = (0..7).map(|i| read_at(900 + 50 * i)).collect();
+        check.finished(&ios, &mut lost);
+        assert_eq!(lost.last().map(|l| (l.reason, l.ios)), Some((LossReason::Unaccounted, Some(5))), "3 of 7 in time");
+    }
+
+    #[test]
+    fn devices_that_count_in_their_own_way_are_not_compared() {
+        let with = |change: fn(&mut Device)| {
+            let mut d = disk();
+            change(&mut d);
+            is_comparable(&d)
+        };
+        assert!(with(|_| ()));
+        assert!(!with(|d| d.kind = DeviceKind::Bio));
+        assert!(!with(|d| d.iostats = Some(false)));
+        assert!(!with(|d| d.name = "dm-0".to_owned()));
+    }
+
+    #[test]
+    fn what_is_missing_in_one_class_and_too_much_in_another_is_there() {
+        let mut check = SelfCheck::default();
+        let mut reported = Vec::new();
+        for i in 0..6 {
+            check.sampled(i * 1_000, &[reads(if i == 0 { 0 } else { 12 })], &[disk()]);
+            let class = Some(Class::Write);
+            let unseen = Lost { dev: Some(DEV), class, ios: Some(5), ..Lost::somewhere(0, 900, LossReason::Unseen) };
+            let mut lost = if i == 1 { vec![unseen] } else { Vec::new() };
+            let ios = if i == 1 { vec![read_at(1); 4] } else { Vec::new() };
+            check.taken(&ios, &mut lost, i * 1_000 + 1, |_, _| 0);
+            reported.extend(lost.iter().filter(|l| l.reason == LossReason::Unaccounted).map(|l| (l.class, l.ios)));
+        }
+        assert_eq!(reported, [(Some(Class::Read), Some(3))], "12 of the kernel, 4 recorded and 5 lost");
+    }
+
+    #[test]
+    fn a_number_that_went_to_another_device_begins_anew() {
+        assert_eq!(run(&[50, 150, 3, 3, 3, 3, 3], &[0, 100, 0, 0, 0, 0, 0], 0), [0; 7]);
+    }
+}

@@ -1,0 +1,458 @@
+//! One recording from start to end: a source, the clocks, the devices that come and go, and the writer.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use iolens_core::model::{DevId, Device, DeviceKind, Mark, Observation, RecorderCost, RecordingMeta, Request, Source};
+use iolens_core::private::Access;
+use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::{Host, Topology, own_cost, prefer_this_thread, wall_clock_ns};
+use iolens_observe::trace::{FinishStats, TracerOptions};
+
+use crate::clock::ClockWatch;
+use crate::feed::{Feed, FeedOptions, Taken};
+use crate::pipeline::{Pipeline, WriterEnded};
+use crate::self_check::SelfCheck;
+
+/// Clocks, devices and (beside events) counters are looked at this often.
+const HOUSEKEEPING_NS: i64 = 1_000_000_000;
+/// How often what is known of open requests is kept for the case that this process is killed. Each look takes some 5 ms.
+const LOOK_AT_OPEN_NS: i64 = 5_000_000_000;
+/// Idle rings are looked at this seldom; see [`idle_wait_ns`].
+const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
+
+/// How to record.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Directory of the recording; must not exist.
+    pub output: PathBuf,
+    /// Disks to record; `None`: all, also those that appear later.
+    pub devices: Option<Vec<DevId>>,
+    /// Hard cap of the recording's size on disk.
+    pub keep_bytes: Option<u64>,
+    /// Who may read it.
+    pub access: Access,
+    /// Where the observations come from.
+    pub feed: FeedOptions,
+    /// The command line, for people.
+    pub command_line: Vec<String>,
+    /// While there is no I/O, [`Session::run`] asks whether to stop this often, in nanoseconds.
+    pub idle_poll_ns: i64,
+    /// It asks at this time for certain, in nanoseconds since the recording's start.
+    pub until_ns: Option<i64>,
+}
+
+impl SessionOptions {
+    /// A [`SessionOptions::idle_poll_ns`] that feels immediate to a user and hardly wakes an idle machine.
+    pub const IDLE_POLL_NS: i64 = 200_000_000;
+    /// The same where a program's end is waited for.
+    pub const FAST_IDLE_POLL_NS: i64 = 50_000_000;
+}
+
+/// How a recording is going.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    /// Nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// I/Os seen.
+    pub ios: i64,
+    /// I/Os lost, for whatever reason.
+    pub lost: i64,
+    /// File-level requests seen.
+    pub requests: i64,
+    /// File-level requests lost.
+    pub requests_lost: i64,
+    /// I/Os in flight when the probes were attached: their start is not known.
+    pub censored: i64,
+    /// Bytes of the recording on disk.
+    pub disk_bytes: u64,
+    /// The disk is full: I/Os are counted but not stored.
+    pub disk_full: bool,
+    /// I/Os for which there was no room on the disk; known at the end.
+    pub unwritten: i64,
+}
+
+/// What came of a recording.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The last state.
+    pub progress: Progress,
+    /// What the writer says.
+    pub stored: RecordingSummary,
+    /// Where the observations came from.
+    pub source: Source,
+    /// What the recorder cost.
+    pub cost: RecorderCost,
+    /// The directory.
+    pub path: PathBuf,
+}
+
+/// A running recording.
+pub struct Session {
+    feed: Feed,
+    pipeline: Pipeline,
+    topology: Topology,
+    known: Vec<Device>,
+    clock: ClockWatch,
+    options: SessionOptions,
+    /// See [`idle_wait_ns`].
+    gather_ns: i64,
+    start_ns: i64,
+    next_housekeeping_ns: i64,
+    /// Open file-level requests as last reported.
+    reported_open: u64,
+    kept_open: Vec<Request>,
+    looked_at_open_ns: i64,
+    progress: Progress,
+    check: SelfCheck,
+    /// CPU seconds that this process had used when the session was started, and when it could record.
+    cpu_before_s: [Option<f64>; 2],
+    /// CPU seconds of other work in this process, see [`Session::leave_out_cpu`].
+    others_cpu_s: f64,
+}
+
+impl Session {
+    /// Attaches the probes (or opens the counters) and makes the recording's directory, in this order: a source that
+    /// is not to be had leaves nothing behind.
+    ///
+    /// # Errors
+    /// No source, or no place to write.
+    pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
+        let before_s = own_cost().cpu_s;
+        let clock = ClockWatch::start();
+        let host = Host::read("/".as_ref());
+        let known = selected(topology.devices(), options.devices.as_deref());
+        // Last of what takes long: from its start on the rings fill, until the first look at them.
+        let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
+        let start_ns = feed.start_ns();
+        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
+        let meta = RecordingMeta {
+            start_monotonic_ns: Some(start_ns),
+            host: host.name,
+            kernel: host.kernel,
+            kernel_hz: host.hz,
+            devices: known.clone(),
+            recorder_tgid: i32::try_from(std::process::id()).ok(),
+            options: options.command_line.clone(),
+            limits: feed.limits().to_vec(),
+            ..RecordingMeta::new(feed.source(), start_unix_ns)
+        };
+        let writer_options =
+            WriterOptions { keep_bytes: options.keep_bytes, access: options.access, ..WriterOptions::default() };
+        let writer = RecordingWriter::create(&options.output, meta, writer_options)?;
+        let pipeline = Pipeline::start(writer, start_ns)?;
+        let mut session = Session {
+            feed,
+            pipeline,
+            topology,
+            known,
+            clock,
+            gather_ns: idle_wait_ns(&options.feed),
+            options,
+            start_ns,
+            next_housekeeping_ns: 0,
+            reported_open: 0,
+            kept_open: Vec::new(),
+            looked_at_open_ns: 0,
+            progress: Progress::default(),
+            check: SelfCheck::default(),
+            cpu_before_s: [before_s, own_cost().cpu_s],
+            others_cpu_s: 0.0,
+        };
+        session.send(vec![mark(0, "start", "recording started")]);
+        Ok(session)
+    }
+
+    /// Where the observations come from.
+    pub fn source(&self) -> Source {
+        self.feed.source()
+    }
+
+    /// What this recording cannot see, one line each.
+    pub fn limits(&self) -> &[String] {
+        self.feed.limits()
+    }
+
+    /// Takes what there is so far: a command that is started next finds empty rings.
+    ///
+    /// # Errors
+    /// The source failed.
+    pub fn catch_up(&mut self) -> Result<()> {
+        self.take().map(drop)
+    }
+
+    /// Records until `stop` says so. It is asked after every look at the source: some 100 times a second while there is
+    /// I/O, see [`SessionOptions::idle_poll_ns`] for idle times.
+    ///
+    /// # Errors
+    /// The source failed or the writer ended.
+    pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
+        // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
+        // not allowed, and the rings are emptied at ordinary priority.
+        let _preferred = prefer_this_thread();
+        loop {
+            let now_ns = monotonic_ns() - self.start_ns;
+            let idle = self.take()?;
+            if now_ns >= self.next_housekeeping_ns {
+                self.housekeeping(now_ns)?;
+                self.next_housekeeping_ns = now_ns + HOUSEKEEPING_NS;
+            }
+            let status = self.pipeline.status();
+            self.progress.at_ns = now_ns;
+            self.progress.disk_bytes = status.disk_bytes;
+            self.progress.disk_full = status.full;
+            if stop(&self.progress) || self.feed.writer_gone() {
+                return Ok(());
+            }
+            self.rest(now_ns, idle)?;
+        }
+    }
+
+    /// Waits for the next look at the source. After an idle one the kernel tells when there is something; what follows
+    /// the first I/O is then given as long to gather as it takes to fill a ring.
+    fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
+        let now = self.start_ns + now_ns;
+        if !idle {
+            self.feed.wait(now + self.options.feed.poll_ns);
+            return Ok(());
+        }
+        let end = self.options.until_ns.map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));
+        if self.feed.wait_idle(end.min(now + self.options.idle_poll_ns), now + self.gather_ns)? {
+            self.feed.wait(monotonic_ns() + self.gather_ns);
+        }
+        Ok(())
+    }
+
+    /// Empties the source once; true if it had nothing.
+    fn take(&mut self) -> Result<bool> {
+        let mut taken = Taken { ios: self.pipeline.batch(), ..Taken::default() };
+        self.check.take(&mut self.feed, &mut taken)?;
+        let idle = taken.ios.is_empty() && taken.lost.is_empty() && taken.requests.is_empty();
+        self.deliver(taken);
+        Ok(idle)
+    }
+
+    fn deliver(&mut self, taken: Taken) {
+        self.progress.ios += taken.ios.len() as i64;
+        for l in &taken.lost {
+            let n = l.ios.unwrap_or(0);
+            match l.reason {
+                r if r.is_of_requests() => self.progress.requests_lost += n,
+                r if r.is_loss() => self.progress.lost += n,
+                _ => self.progress.censored += n,
+            }
+        }
+        self.progress.requests += taken.requests.len() as i64;
+        let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
+        others.extend(taken.counters.into_iter().map(Observation::Counters));
+        others.extend(taken.requests.into_iter().map(|r| Observation::Request(Box::new(r))));
+        let refused = self.pipeline.refused_ios();
+        if self.pipeline.send_ios(taken.ios) == Err(WriterEnded) {
+            self.feed.set_writer_gone();
+        }
+        self.progress.lost += self.pipeline.refused_ios() - refused;
+        self.send(others);
+    }
+
+    /// Puts a remark on the time line, now.
+    pub fn mark(&mut self, kind: &str, text: &str) {
+        self.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
+    }
+
+    fn send(&mut self, others: Vec<Observation>) {
+        if self.pipeline.send(others) == Err(WriterEnded) {
+            self.feed.set_writer_gone();
+        }
+    }
+
+    /// Clocks, counters beside events, and devices that came or went.
+    fn housekeeping(&mut self, now_ns: i64) -> Result<()> {
+        let marks = self.clock.check(now_ns);
+        self.send(marks.into_iter().map(Observation::Mark).collect());
+        let open = self.feed.open_requests();
+        if open != self.reported_open {
+            // If this recorder is killed, those are lost of which nothing is kept, and this says how many there were.
+            self.reported_open = open;
+            self.mark(Mark::OPEN_REQUESTS, &open.to_string());
+        }
+        if now_ns - self.looked_at_open_ns >= LOOK_AT_OPEN_NS {
+            self.looked_at_open_ns = now_ns;
+            self.keep_open_requests(open)?;
+        }
+        self.sample_counters();
+        if self.topology.refresh_if_changed().unwrap_or(false) {
+            self.devices_changed(now_ns)?;
+        }
+        Ok(())
+    }
+
+    fn sample_counters(&mut self) {
+        let sampled = self.check.sample(&mut self.feed, &self.known);
+        self.deliver(sampled);
+    }
+
+    /// Hands the writer what is known of open requests, if anything has happened to them: an idle machine's disk shall
+    /// not be woken.
+    fn keep_open_requests(&mut self, open: u64) -> Result<()> {
+        if open == 0 && self.kept_open.is_empty() {
+            return Ok(());
+        }
+        let now = self.feed.look_at_open_requests()?;
+        let done = |r: &Request| (r.tgid, r.fd, r.ino, r.ios(), r.bytes_in, r.bytes_out, r.empty_reads, r.failed);
+        if !now.iter().map(done).eq(self.kept_open.iter().map(done)) {
+            if self.pipeline.send_open_requests(now.clone()) == Err(WriterEnded) {
+                self.feed.set_writer_gone();
+            }
+            self.kept_open = now;
+        }
+        Ok(())
+    }
+
+    fn devices_changed(&mut self, now_ns: i64) -> Result<()> {
+        let present = selected(self.topology.devices(), self.options.devices.as_deref());
+        let marks = merge_devices(&mut self.known, &present, now_ns);
+        if present.iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0) {
+            self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
+        }
+        self.send(marks);
+        if self.pipeline.send_devices(self.known.clone()) == Err(WriterEnded) {
+            self.feed.set_writer_gone();
+        }
+        Ok(())
+    }
+
+    /// Detaches, empties the source, and closes the recording.
+    ///
+    /// # Errors
+    /// What went wrong in the source or the writer; what was written before stays readable.
+    pub fn finish(mut self) -> Result<Outcome> {
+        let running = self.cost();
+        self.sample_counters();
+        let source = self.feed.source();
+        let mut last = Taken::default();
+        let feed = std::mem::replace(&mut self.feed, Feed::ended(source.clone()));
+        let missed = feed.missed_samples();
+        let finished = feed.finish(&mut last)?;
+        self.check.finished(&last.ios, &mut last.lost);
+        self.deliver(last);
+        let end_ns = monotonic_ns() - self.start_ns;
+        self.progress.at_ns = end_ns;
+        self.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
+        let cost = RecorderCost { max_rss_bytes: own_cost().max_rss_bytes, ..running };
+        let refused = self.pipeline.refused_ios();
+        let stored = self.pipeline.finish(end_ns, cost)?;
+        let kept = i64::try_from(stored.ios.saturating_add(stored.ios_removed)).unwrap_or(i64::MAX);
+        self.progress.unwritten = self.progress.ios.saturating_sub(refused).saturating_sub(kept).max(0);
+        self.progress.disk_bytes = stored.disk_bytes;
+        Ok(Outcome { progress: self.progress, stored, source, cost, path: self.options.output })
+    }
+
+    /// So many CPU seconds of this process since the recording began were not the recorder's.
+    pub fn leave_out_cpu(&mut self, seconds: f64) {
+        self.others_cpu_s += seconds;
+    }
+
+    /// Of recording, as far as it has come; what it takes to detach and to finish the files is not in it.
+    fn cost(&self) -> RecorderCost {
+        let now = own_cost();
+        let [before, ready] = self.cpu_before_s;
+        let between = |to: Option<f64>, from: Option<f64>| to.zip(from).map(|(to, from)| to - from);
+        RecorderCost {
+            cpu_s: between(now.cpu_s, ready).map(|s| (s - self.others_cpu_s).max(0.0)),
+            startup_cpu_s: between(ready, before),
+            probe_cpu_s: self.feed.probe_cpu_s(),
+            ..now
+        }
+    }
+}
+
+/// How a recording ended, for people.
+fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
+    match finished {
+        Some(f) if f.late > 0 => {
+            format!("{} I/Os in flight at the end; {} events came too late to be in order", f.in_flight, f.late)
+        }
+        Some(f) => format!("{} I/Os in flight at the end", f.in_flight),
+        None => format!("{missed_samples} samples missed because the recorder did not run in time"),
+    }
+}
+
+/// What a finished recording amounts to.
+#[derive(Debug, Clone)]
+pub struct RecordSummary {
+    /// Where the observations came from.
+    pub source: Source,
+    /// Length in nanoseconds.
+    pub duration_ns: i64,
+    /// I/Os stored.
+    pub ios: i64,
+    /// I/Os lost.
+    pub lost: i64,
+    /// I/Os whose start was before the recording.
+    pub censored: i64,
+    /// Those of the lost for which there was no space left on the disk.
+    pub unwritten: i64,
+    /// Size of the directory.
+    pub disk_bytes: u64,
+    /// What the recorder cost.
+    pub cost: RecorderCost,
+}
+
+impl Outcome {
+    /// The totals, without what could not be stored.
+    pub fn summary(&self) -> RecordSummary {
+        RecordSummary {
+            source: self.source.clone(),
+            duration_ns: self.progress.at_ns,
+            ios: self.progress.ios - self.progress.unwritten,
+            lost: self.progress.lost + self.progress.unwritten,
+            censored: self.progress.censored,
+            unwritten: self.progress.unwritten,
+            disk_bytes: self.progress.disk_bytes,
+            cost: self.cost,
+        }
+    }
+}
+
+/// How long idle rings may wait: not so long that a CPU could fill its own (a million completions a second).
+fn idle_wait_ns(feed: &FeedOptions) -> i64 {
+    let fill_ns = TracerOptions::events_per_cpu(feed.ring_bytes) as i64 * 1_000;
+    fill_ns.clamp(feed.poll_ns, MAX_IDLE_WAIT_NS.max(feed.poll_ns))
+}
+
+fn mark(at_ns: i64, kind: &str, text: &str) -> Observation {
+    Observation::Mark(Mark { at_ns, kind: kind.to_owned(), text: text.to_owned() })
+}
+
+fn selected(devices: &[Device], filter: Option<&[DevId]>) -> Vec<Device> {
+    devices.iter().filter(|d| filter.is_none_or(|f| f.contains(&d.id))).cloned().collect()
+}
+
+/// Brings `known` up to date with `present`; devices that went stay, with the time at which they did.
+fn merge_devices(known: &mut Vec<Device>, present: &[Device], now_ns: i64) -> Vec<Observation> {
+    let mut marks = Vec::new();
+    for gone in known.iter_mut().filter(|k| k.removed_ns.is_none() && !present.iter().any(|p| same(k, p))) {
+        gone.removed_ns = Some(now_ns);
+        marks.push(mark(now_ns, "device-removed", &gone.name));
+    }
+    for p in present {
+        match known.iter_mut().find(|k| k.removed_ns.is_none() && same(k, p)) {
+            Some(k) => {
+                // A loop device whose file was taken away was above a disk before.
+                let slaves =
+                    p.slaves.iter().chain(k.slaves.iter().filter(|s| !p.slaves.contains(s))).cloned().collect();
+                *k = Device { added_ns: k.added_ns, slaves, ..p.clone() };
+            }
+            None => {
+                known.push(Device { added_ns: Some(now_ns), ..p.clone() });
+                marks.push(mark(now_ns, "device-added", &p.name));
+            }
+        }
+    }
+    marks
+}
+
+fn same(a: &Device, b: &Device) -> bool {
+    a.id == b.id && a.name == b.name
+}
