@@ -34,7 +34,7 @@ else
 	@ci/venv.sh $(PYTHON_ENV)
 	@mkdir -p target
 	@set -o pipefail; { \
-	  $(CARGO) test --workspace --locked --no-fail-fast -- --show-output --test-threads=2 && \
+	  CARGO="$(CARGO)" ci/cargo-test.sh && \
 	  ci/web-test.sh; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 

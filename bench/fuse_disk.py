@@ -5,7 +5,8 @@
 
 Each of its CHANNELS [1] serves one request at a time, in the order of arrival: it takes BASE_US + bytes / MB_PER_S, counted
 from the end of the one before on that channel or from its arrival, whichever is later. With a JITTER of 0.5 the base is
-uniform between half and one and a half of BASE_US (seeded). Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
+uniform between half and one and a half of BASE_US (seeded). What each read really took here, from its arrival to its
+answer, is a line of "BYTES SECONDS" in the file that FUSE_DISK_TIMES names. Speaks the kernel's FUSE protocol itself (include/uapi/linux/fuse.h), so that it needs no
 library; needs root to mount. Ends when it is unmounted.
 """
 import ctypes
@@ -50,9 +51,10 @@ def main():
     # A disk does not wait for a processor.
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
     channels, jitter = int((sys.argv[6:] or [1])[0]), float((sys.argv[7:] or [0])[0])
-    # When each channel becomes free; and what is in service: (when it is done, order of arrival, reply).
+    # When each channel becomes free; and what is in service: (when it is done, order of arrival, reply, when it arrived).
     free_at, serving, arrivals, chance = [0.0] * channels, [], 0, random.Random(1)
     os.set_blocking(fd, False)
+    times = open(os.environ["FUSE_DISK_TIMES"], "w", buffering=1) if "FUSE_DISK_TIMES" in os.environ else None
 
     def answer(reply):
         try:
@@ -65,14 +67,18 @@ def main():
         nonlocal arrivals
         arrivals += 1
         base = base_us / 1e6 * (1 + jitter * (2 * chance.random() - 1))
-        done = max(heapq.heappop(free_at), time.monotonic()) + base + length / (rate * 1e6)
+        arrived = time.monotonic()
+        done = max(heapq.heappop(free_at), arrived) + base + length / (rate * 1e6)
         heapq.heappush(free_at, done)
-        heapq.heappush(serving, (done, arrivals, reply))
+        heapq.heappush(serving, (done, arrivals, reply, arrived))
 
     while True:
         now = time.monotonic()
         while serving and serving[0][0] <= now:
-            answer(heapq.heappop(serving)[2])
+            _, _, reply, arrived = heapq.heappop(serving)
+            answer(reply)
+            if times and len(reply) == 2 and isinstance(reply[1], memoryview):
+                print(len(reply[1]), time.monotonic() - arrived, file=times)
         left = max(serving[0][0] - time.monotonic(), 0.0) if serving else None
         if not select.select([fd], [], [], left)[0]:
             continue

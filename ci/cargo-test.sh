@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# All Rust tests. An integration test that fails is repeated alone, twice at most: it shares disks, clocks and CPUs with
+# the others and with whatever else the machine does. What passes then is counted as flaky and named (ci/totals.sh).
+# Unit tests are never repeated, nor are more failures than a busy machine explains.
+#   ci/cargo-test.sh [CARGO-TEST-OPTION...]
+set -uo pipefail
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cargo=${CARGO:-cargo}
+export CARGO_TERM_COLOR=never
+
+"$cargo" test --workspace --locked --no-fail-fast "$@" -- --show-output --test-threads=2 2>&1 | tee "$log" && exit 0
+
+# Lines of "TARGET TEST" for integration tests, "unit TEST" for the others.
+failed=$(awk '
+  / Running unittests / || / Doc-tests / { target = "unit" }
+  / Running tests\// { target = $2; sub(/^tests\//, "", target); sub(/\/main\.rs$|\.rs$/, "", target) }
+  /^test .* \.\.\. FAILED$/ { print target, $2 }
+' "$log")
+count=$(printf '%s' "$failed" | grep -c .)
+# As many targets as cargo lists: one that crashed has no line for the test it crashed in.
+targets=$(cut -d' ' -f1 <<<"$failed" | sort -u | wc -l)
+listed=$(grep -c '^    `-p ' "$log")
+if [[ $count -eq 0 || $count -gt 8 || $targets -ne $listed ]] || grep -q '^unit ' <<<"$failed"; then exit 1; fi
+
+status=0
+while read -r target test; do
+  for try in 2 3; do
+    echo "REPEAT: $target $test, try $try"
+    # Its own result is not added to the totals: the line is said below.
+    if "$cargo" test --workspace --locked --test "$target" -- --exact "$test" --test-threads=1 --nocapture 2>&1 </dev/null |
+      sed 's/^test result:/repeated:/'; then
+      echo "FLAKY: $test"
+      continue 2
+    fi
+  done
+  status=1
+done <<<"$failed"
+exit $status
