@@ -2,7 +2,7 @@
 //! `/proc/diskstats` become rates. Nothing may panic.
 #![no_main]
 
-use iolens_core::analysis::rates::{Delta, iostat};
+use iolens_core::analysis::counters::rates::{Delta, iostat};
 use iolens_core::model::{CounterSample, DevId};
 use iolens_observe::counters::{
     parse_boot_time_s, parse_cpu, parse_diskstats_line, parse_stat, parse_uptime_cs,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use iolens_core::analysis::utilisation::BusyUnion;
+use iolens_core::analysis::device::utilisation::BusyUnion;
 use iolens_core::model::{DevId, Histogram, Io, LossReason};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::{Disk, MountPath};

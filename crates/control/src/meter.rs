@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use iolens_core::analysis::utilisation::{Busy, Method, combine};
+use iolens_core::analysis::device::utilisation::{Busy, Method, combine};
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::MountPath;
 

@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
-use iolens_core::analysis::io_ticks::{IoTicks, Regime};
-use iolens_core::analysis::rates::Delta;
-use iolens_core::analysis::utilisation::{Estimator, Looks};
+use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
+use iolens_core::analysis::counters::rates::Delta;
+use iolens_core::analysis::device::utilisation::{Estimator, Looks};
 use iolens_core::model::{CounterSample, DevId, DiskCounters};
 
 use super::{Controller, Limits, Mode, Observed};

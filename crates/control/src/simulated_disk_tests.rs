@@ -1,7 +1,7 @@
 //! A21's pass conditions on the simulated disk: 200 seeds, every kernel's estimator.
 #![allow(clippy::unwrap_used)]
 
-use iolens_core::analysis::io_ticks::Regime;
+use iolens_core::analysis::counters::io_ticks::Regime;
 
 use super::simulated_disk::{Load, SECOND, SERVICE, Second, SimulatedDisk};
 use super::{Limits, Mode};

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use iolens_core::analysis::io_ticks::Regime;
-use iolens_core::analysis::rates::{Delta, iostat};
-use iolens_core::analysis::utilisation::{Busy, Combined, Estimator, Looks, combine};
+use iolens_core::analysis::counters::io_ticks::Regime;
+use iolens_core::analysis::counters::rates::{Delta, iostat};
+use iolens_core::analysis::device::utilisation::{Busy, Combined, Estimator, Looks, combine};
 use iolens_core::model::{CounterSample, DevId, DiskCounters};
 use iolens_observe::counters::{KernelFile, monotonic_ns, parse_stat};
 use iolens_observe::topology::{Disk, Host, MountPath, MountWatch, Resolver};
@@ -126,7 +126,7 @@ impl DiskReader {
         let now = self.read(at_ns, buffer);
         let delta =
             self.before.as_ref().zip(now.as_ref()).map(|(before, now)| Delta::between(before, now, self.iostats));
-        let unknown = || Delta::unknown(iolens_core::analysis::rates::State::Restarted, 0);
+        let unknown = || Delta::unknown(iolens_core::analysis::counters::rates::State::Restarted, 0);
         let busy = estimator.busy_with_looks(&delta.unwrap_or_else(unknown), std::mem::take(&mut self.looks));
         self.before = now;
         (busy, delta)
@@ -326,7 +326,7 @@ pub(super) fn lookup(root: &Path, path: &Path) -> Option<MountPath> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use iolens_core::analysis::utilisation::Method;
+    use iolens_core::analysis::device::utilisation::Method;
 
     /// A machine of one disk with a mount on it, whose counters a test may set.
     fn machine() -> tempfile::TempDir {

@@ -2,9 +2,9 @@
 
 mod slot_contrast;
 
+use iolens_core::analysis::bursts::cells::Series;
+use iolens_core::analysis::bursts::envelope::{max_aligned, max_sliding, token_bucket_depth};
 use iolens_core::analysis::bursts::{BurstRule, Limit, LimitSource, find, sampled_view};
-use iolens_core::analysis::cells::Series;
-use iolens_core::analysis::envelope::{max_aligned, max_sliding, token_bucket_depth};
 use iolens_core::analysis::periodicity::{self, Verdict};
 use iolens_core::analysis::starvation;
 use iolens_core::analysis::{Latencies, ReportBuilder, ReportPlan, Window};

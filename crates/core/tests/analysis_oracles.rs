@@ -5,10 +5,10 @@
 mod simulator;
 
 use iolens_core::analysis::capacity::State;
+use iolens_core::analysis::capacity::models::mmc_response;
+use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
 use iolens_core::analysis::findings::{Finding, FindingKind};
-use iolens_core::analysis::io_ticks::{IoTicks, Regime};
-use iolens_core::analysis::models::mmc_response;
-use iolens_core::analysis::order::{End, Hold, Span, StartOrder, Sweep};
+use iolens_core::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
 use iolens_core::analysis::{Devices, Report, ReportBuilder, Window};
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Lost, Op};
 use simulator::{DEV, Job, Rng, SECOND, bursts, merged, poisson, serve};
@@ -114,7 +114,7 @@ fn m_g_infinity_is_poisson_and_touching_counts_more() {
     let groups = &report.details[0].slots.all;
     assert_eq!(groups.len(), 2, "20 minutes and the rest");
     let n: u64 = groups.iter().map(|g| g.slots).sum();
-    let over = |f: fn(&iolens_core::analysis::slots::SlotGroup) -> f64| {
+    let over = |f: fn(&iolens_core::analysis::device::slots::SlotGroup) -> f64| {
         groups.iter().map(|g| f(g) * g.slots as f64).sum::<f64>() / n as f64
     };
     near(over(|g| g.touched_percent), 100.0 * (1.0 - (-1.2f64).exp()), 0.5, "touched: Poisson(rho + lambda w)");

@@ -2,9 +2,9 @@
 
 mod simulator;
 
-use iolens_core::analysis::detail::DeviceDetail;
-use iolens_core::analysis::lead_lag::Direction;
-use iolens_core::analysis::models::{Model, md1_response, mmc_idle, mmc_response};
+use iolens_core::analysis::capacity::models::{Model, md1_response, mmc_idle, mmc_response};
+use iolens_core::analysis::device::detail::DeviceDetail;
+use iolens_core::analysis::math::lead_lag::Direction;
 use iolens_core::analysis::{DeviceSummary, Report, ReportBuilder, Window};
 use iolens_core::model::{Class, DevId, Io, Op, Origin};
 use simulator::{Job, Rng, SECOND, bursts, merged, poisson, serve};
@@ -138,7 +138,7 @@ fn a_mixture_costs_what_its_parts_cost() {
     let rates = [Class::Read, Class::Write].map(|c| {
         (d.class(c).ios.expect("counted") as f64 / seconds, d.class(c).bytes.expect("counted") as f64 / seconds)
     });
-    let rho = iolens_core::analysis::mix::load(&rates, &detail.stages.costs, 1.0).expect("known");
+    let rho = iolens_core::analysis::capacity::mix::load(&rates, &detail.stages.costs, 1.0).expect("known");
     near(rho, d.busy_percent.expect("a window") / 100.0, 0.002, "one server is busy by its load");
 }
 

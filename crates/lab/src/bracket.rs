@@ -4,7 +4,7 @@ use std::io;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use iolens_core::analysis::identities::DeviceSide;
+use crate::statistics::identities::DeviceSide;
 use iolens_core::model::{ClassCounters, DevId, DiskCounters};
 use iolens_observe::counters::{monotonic_ns, parse_cpu, parse_stat};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use iolens_core::analysis::copies::two_means;
+use crate::statistics::copies::two_means;
 
 use crate::copies::{CopyResult, Sample};
 

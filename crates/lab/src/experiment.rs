@@ -212,7 +212,7 @@ impl Drop for Experiment {
 
 /// The order in which cells run: shuffled within each replicate, so that drift of the disk does not look like a factor.
 pub fn random_order(replicate_of: &[u32], seed: u64) -> Vec<usize> {
-    let mut random = iolens_core::analysis::stats::Shuffler::new(seed);
+    let mut random = iolens_core::analysis::math::stats::Shuffler::new(seed);
     let mut next = || random.bits();
     let mut order: Vec<(u32, u64, usize)> = replicate_of.iter().enumerate().map(|(i, r)| (*r, next(), i)).collect();
     order.sort_unstable();

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::statistics::identities::{AppSide, DeviceSource, RunFacts};
 use anyhow::{Context as _, Result, bail};
-use iolens_core::analysis::identities::{AppSide, DeviceSource, RunFacts};
 use iolens_import::{FioRun, parse_fio};
 use serde::{Deserialize, Serialize};
 

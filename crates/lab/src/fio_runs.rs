@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::statistics::identities::Foreign;
 use anyhow::{Context as _, Result};
-use iolens_core::analysis::identities::Foreign;
 use iolens_core::model::{Io, Op, Origin};
 use iolens_core::store::{IoColumns, Recording};
 

@@ -3,6 +3,7 @@
 //! An experiment is a directory: `experiment.json` holds the plan, `cells/NNN/` each run's recording and its `cell.json`,
 //! written last, so that an interrupted experiment continues where it stopped. Start at [`experiment::Experiment`], then
 //! read one of [`fio_runs`], [`copies_runs`] and [`poll_runs`]; [`run::recorded`] puts one load under the recorder.
+//! [`statistics`] turns results into fits, tests and verdicts.
 //!
 //! Nothing here writes to a device, mount point or file that it did not make itself, unless the user named it as one to
 //! lose: [`registry`] lists what was made, [`scratch`] makes and removes it, [`claim`] checks what the user gave.
@@ -26,6 +27,7 @@ pub mod poll_runs;
 pub mod registry;
 pub mod run;
 pub mod scratch;
+pub mod statistics;
 
 static WARN: OnceLock<fn(&str)> = OnceLock::new();
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use iolens_core::analysis::stats::Shuffler;
+use iolens_core::analysis::math::stats::Shuffler;
 use iolens_observe::topology::thread_cpu_s;
 
 const MIB: u64 = 1 << 20;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::analysis::io_ticks::{IoTicks, Regime};
+use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
 use iolens_core::model::{DevId, Lost};
 use iolens_core::store::{IoColumns, Recording};
 

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use iolens_core::analysis::stats::Shuffler;
+use iolens_core::analysis::math::stats::Shuffler;
 use iolens_core::private::{Access, PrivateDir};
 
 use super::registry::{Registry, Thing, remove_tree};

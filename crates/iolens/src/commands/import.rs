@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
-use iolens_core::analysis::audit;
+use iolens_core::analysis::counters::audit;
 use iolens_core::model::RecorderCost;
 use iolens_core::private::Access;
 use iolens_core::store::{RecordingWriter, WriterOptions, write_rates, write_stages};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use iolens_core::analysis::bursts::links::Link;
 use iolens_core::analysis::bursts::{Limit, LimitSource};
-use iolens_core::analysis::links::Link;
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{DevId, Device};
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use anyhow::Result;
 use iolens_core::analysis::Part;
-use iolens_core::analysis::stack_join::StackJoin;
+use iolens_core::analysis::stacks::join::StackJoin;
 use iolens_core::model::{Io, Lost};
 use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use anyhow::Result;
-use iolens_core::analysis::imported::{pieces, without_doubles};
+use iolens_core::analysis::counters::imported::{pieces, without_doubles};
 use iolens_core::analysis::overview::{CounterOverview, Overview, OverviewData, OverviewPlan, moments, scopes};
 use iolens_core::analysis::timeline::{CounterRates, Differences};
 use iolens_core::analysis::{Report, Window};

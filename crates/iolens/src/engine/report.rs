@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::Result;
-use iolens_core::analysis::links::Link;
+use iolens_core::analysis::bursts::links::Link;
 use iolens_core::analysis::timeline::Differences;
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::DevId;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use iolens_core::analysis::bursts::{Limit, LimitSource};
-use iolens_core::analysis::imported::{
+use iolens_core::analysis::counters::audit;
+use iolens_core::analysis::counters::imported::{
     bursts, clocks_and_starvation, of_all_classes, summaries, unclassed_ios, utilisation, without_doubles,
 };
-use iolens_core::analysis::{Report, audit, findings};
+use iolens_core::analysis::{Report, findings};
 use iolens_core::model::{DevId, IntervalRates};
 use iolens_core::store::Recording;
 

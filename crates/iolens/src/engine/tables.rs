@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use anyhow::{Result, bail};
-use iolens_core::analysis::imported::without_doubles;
+use iolens_core::analysis::counters::imported::without_doubles;
 use iolens_core::analysis::timeline::{GroupBy, Row, TableTimeline, TimelinePlan};
 use iolens_core::model::{DevId, IntervalRates, Source};
 use iolens_core::store::{Recording, read_rates};

@@ -2,7 +2,7 @@
 
 use super::list::{DeviceList, Kind};
 use crate::cli::iostat::Options;
-use iolens_core::analysis::exact::{Closed, DeviceExact, Intervals};
+use iolens_core::analysis::device::exact::{Closed, DeviceExact, Intervals};
 use iolens_core::model::DevId;
 use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::Topology;

@@ -9,7 +9,7 @@ use super::rows::row_of;
 use super::scan::KernelScan;
 use crate::present::iostat::Style;
 use crate::present::iostat::plain::{self, Layout, Places};
-use iolens_core::analysis::rates::iostat::CpuPercent;
+use iolens_core::analysis::counters::rates::iostat::CpuPercent;
 use std::ops::Range;
 
 /// A disk's row in `/proc/diskstats`.

@@ -12,7 +12,7 @@ use super::{Failure, output, reason, records};
 use crate::cli::iostat::{Format, Options, Plan, Stamp, Step};
 use crate::present::iostat::records::{csv_cpu_heading, csv_device_heading};
 use crate::present::iostat::{Banner, Report, Style, exact as columns, json, plain};
-use iolens_core::analysis::rates::iostat::{cpu_percent, interval_cs};
+use iolens_core::analysis::counters::rates::iostat::{cpu_percent, interval_cs};
 use iolens_core::model::CpuCounters;
 use iolens_observe::counters::{
     LocalTime, Locale, Pace, Root, SystemFiles, Wake, monotonic_ns, process, processors, system_names, unix_time_s,
@@ -335,7 +335,12 @@ impl Run {
         self.repaint = Repaint::of(self.out.clone(), places, &self.list, &self.reader.kernel_scan, shown);
     }
 
-    fn paint(&mut self, slot: usize, itv: f64, cpu: Option<iolens_core::analysis::rates::iostat::CpuPercent>) {
+    fn paint(
+        &mut self,
+        slot: usize,
+        itv: f64,
+        cpu: Option<iolens_core::analysis::counters::rates::iostat::CpuPercent>,
+    ) {
         self.pending = Pending::Nothing;
         let stamp = self.stamp();
         let Some(repaint) = &mut self.repaint else { return };
@@ -361,7 +366,7 @@ impl Run {
         slot: usize,
         sample: u64,
         itv: f64,
-        cpu: Option<iolens_core::analysis::rates::iostat::CpuPercent>,
+        cpu: Option<iolens_core::analysis::counters::rates::iostat::CpuPercent>,
     ) {
         let unix_ns = if self.root.is_recorded() {
             self.now().saturating_mul(1_000_000_000)

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
-use iolens_core::analysis::order::Hold;
+use iolens_core::analysis::stream::order::Hold;
 use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, Row, Timeline, TimelinePlan};
 use iolens_core::model::{CounterSample, Device, LossReason, Lost, Named, Observation, Source};
 use iolens_observe::counters::monotonic_ns;

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use iolens_core::analysis::attribution::AttributionSummary;
 use iolens_core::analysis::capacity::{Capacity, State};
-use iolens_core::analysis::detail::{DeviceDetail, StreamDetail};
-use iolens_core::analysis::io_ticks::{UtilCheck, Verdict as Util};
+use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict as Util};
+use iolens_core::analysis::device::attribution::AttributionSummary;
+use iolens_core::analysis::device::detail::{DeviceDetail, StreamDetail};
+use iolens_core::analysis::device::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
+use iolens_core::analysis::device::stages::{Stage, StagesSummary};
 use iolens_core::analysis::periodicity::Verdict as Rhythm;
-use iolens_core::analysis::slots::{SLOT_NS, SlotGroup, SlotQuantiles, SlotSummary};
-use iolens_core::analysis::stages::{Stage, StagesSummary};
 use iolens_core::analysis::starvation::Verdict as Wait;
 
 use super::html::capacity::summary;

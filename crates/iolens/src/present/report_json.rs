@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iolens_core::analysis::detail::{DeviceDetail, MOST_BURSTS};
+use iolens_core::analysis::counters::imported::AllClasses;
+use iolens_core::analysis::device::detail::{DeviceDetail, MOST_BURSTS};
 use iolens_core::analysis::files::FilesReport;
-use iolens_core::analysis::imported::AllClasses;
 use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use serde::Serialize;

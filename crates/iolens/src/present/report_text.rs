@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use iolens_core::analysis::burst_detail::BurstDetail;
-use iolens_core::analysis::imported::AllClasses;
-use iolens_core::analysis::links::LinkDetail;
+use iolens_core::analysis::bursts::detail::BurstDetail;
+use iolens_core::analysis::bursts::links::LinkDetail;
+use iolens_core::analysis::counters::imported::AllClasses;
 use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, FindingKind, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use iolens_core::analysis::utilisation::Method;
+use iolens_core::analysis::device::utilisation::Method;
 use iolens_core::model::Histogram;
 use serde_json::json;
 

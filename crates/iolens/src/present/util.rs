@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use iolens_core::analysis::utilisation::{Busy, Combined};
+use iolens_core::analysis::device::utilisation::{Busy, Combined};
 use iolens_core::model::DevId;
 use serde_json::{Map, Value, json};
 
@@ -240,7 +240,7 @@ fn disk_json(d: &DiskView) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::utilisation::{Method, combine};
+    use iolens_core::analysis::device::utilisation::{Method, combine};
 
     fn disk(name: &str, minor: u32, percent: Option<f64>) -> DiskView {
         let busy = Busy {

@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use iolens_core::analysis::stats::Shuffler;
+use iolens_core::analysis::math::stats::Shuffler;
 use iolens_observe::counters::process;
 use iolens_observe::terminal;
 use iolens_observe::topology::wall_clock_ns;

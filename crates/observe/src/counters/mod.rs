@@ -3,7 +3,7 @@
 //! Everything here is built to be cheap at any pace down to 1 ms: files are opened once ([`KernelFile`]), read by one
 //! `pread`, and parsed without allocation ([`parse_stat`], [`parse_diskstats_line`]); waiting is for absolute deadlines
 //! ([`Pace`]). [`Sampler`] puts these together for any consumer of observations; [`DiskstatsReader`] is for those who
-//! keep their own time. Nothing here subtracts: `iolens_core::analysis::rates` does.
+//! keep their own time. Nothing here subtracts: `iolens_core::analysis::counters::rates` does.
 //!
 //! No input makes these readers panic: what cannot be parsed is skipped, what cannot be read is an error or absent.
 

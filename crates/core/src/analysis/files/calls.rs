@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::super::latencies::Latencies;
+use crate::analysis::stream::latencies::Latencies;
 use crate::model::{CallHistogram, DataIo, How, Request};
 
 /// Calls of one kind on one file.
@@ -119,7 +119,7 @@ impl Sums {
         (self.n > 0).then(|| CallSummary {
             n: self.n,
             timed: self.timed,
-            low_n: self.n < super::super::LOW_N,
+            low_n: self.n < crate::analysis::LOW_N,
             mean_us: (!self.total_unknown).then(|| self.total_ns / self.n as f64 / 1e3),
             p50_us,
             p99_us,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::super::stats::{Shuffler, median, nearest_rank};
+use crate::analysis::math::stats::{Shuffler, median, nearest_rank};
 
 /// One I/O and the load under which it ran.
 #[derive(Debug, Clone, Copy, PartialEq)]

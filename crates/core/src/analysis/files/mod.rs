@@ -1,5 +1,7 @@
 //! File-level requests: where a program's I/O time goes (A3 to A12 of requests, A23). A file per question.
 
+pub mod page_cache;
+
 pub mod answers;
 pub mod atomic;
 pub mod calls;
@@ -14,7 +16,7 @@ pub mod timeline;
 pub use answers::{By, ClassReport, FilesReport, Group, SlowRequest};
 pub use report::FilesReportBuilder;
 
-use super::stats::nearest_rank;
+use crate::analysis::math::stats::nearest_rank;
 
 /// The median of every table of requests: nearest rank, as their other quantiles are. A part of each request then never
 /// has a greater median than the whole.
@@ -27,11 +29,11 @@ pub(crate) mod tests {
     use super::size::SizePoint;
 
     /// A small seeded generator.
-    pub struct Lot(super::super::stats::Shuffler);
+    pub struct Lot(crate::analysis::math::stats::Shuffler);
 
     impl Lot {
         pub fn new(seed: u64) -> Lot {
-            Lot(super::super::stats::Shuffler::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed))
+            Lot(crate::analysis::math::stats::Shuffler::new(seed.wrapping_mul(0x9e37_79b9) ^ 0x5eed))
         }
 
         /// In (0, 1).

@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 
-use super::super::stats::nearest_rank;
 use super::median;
 use super::size::SizePoint;
+use crate::analysis::math::stats::nearest_rank;
 
 /// The classical decomposition: `first delay = overhead + I/O`, `total(2 blocks) = first delay + I/O`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

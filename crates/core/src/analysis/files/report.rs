@@ -3,10 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::super::latencies::Latencies;
-use super::super::peak::peak;
-use super::super::stats::Shuffler;
-use super::super::window::Window;
 use super::answers::{By, ClassReport, ClassTable, FilesReport, Group, PeakWindow, call_ns, slow};
 use super::atomic::atomic_share;
 use super::calls::{Calls, most_time};
@@ -16,6 +12,10 @@ use super::overhead::{DirectPoint, classical, direct, judge};
 use super::size::{SizePoint, bins, steps};
 use super::syncs::{Brief, SyncSpan, Syncs, meanwhile, worst};
 use super::timeline::FilesTimeline;
+use crate::analysis::math::stats::Shuffler;
+use crate::analysis::stream::latencies::Latencies;
+use crate::analysis::stream::peak::peak;
+use crate::analysis::stream::window::Window;
 use crate::model::{Device, Io, Lost, Request, RequestClass, RequestFlags};
 
 /// How many of the slowest requests and of the most expensive files are shown.

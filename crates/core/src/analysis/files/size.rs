@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::stats::nearest_rank;
 use super::median;
+use crate::analysis::math::stats::nearest_rank;
 
 const KIB: i64 = 1024;
 /// Up to here bins are 1 KiB wide; beyond they double.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use super::super::latencies::Latencies;
+use crate::analysis::stream::latencies::Latencies;
 use crate::model::{Class, DevId, Device, Io, Request, find_device};
 
 /// Syncs of one group.

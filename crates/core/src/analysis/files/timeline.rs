@@ -8,9 +8,9 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::super::latencies::Latencies;
-use super::super::slots::{SLOT_NS, SlotGroup, SlotStream};
-use super::super::window::Window;
+use crate::analysis::device::slots::{SLOT_NS, SlotGroup, SlotStream};
+use crate::analysis::stream::latencies::Latencies;
+use crate::analysis::stream::window::Window;
 use crate::model::{Request, RequestClass};
 
 /// Requests whose intervals are kept: 24 bytes each.

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::spread::Spread;
 use super::{Stretch, Window};
+use crate::analysis::stream::spread::Spread;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
 /// Latencies of one class in one slot, start to done (S2C); n stands in [`SlotCounts::ios`].

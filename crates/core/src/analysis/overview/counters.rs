@@ -1,9 +1,9 @@
 //! The overview of a recording that holds counters only.
 
-use super::super::order::Clipped;
-use super::super::timeline::CounterRates;
 use super::losses::Losses;
 use super::{Detail, Level, OverviewData, OverviewPlan, SlotCounts, SlotLatency, SlotTime, Stretch};
+use crate::analysis::stream::order::Clipped;
+use crate::analysis::timeline::CounterRates;
 use crate::model::{Lost, SECTOR_BYTES};
 
 /// Sums of one slot; latencies are summed until the end.

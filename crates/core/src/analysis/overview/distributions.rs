@@ -1,7 +1,7 @@
 //! Latencies, sizes and concurrency over the whole window.
 
-use super::super::latencies::Latencies;
 use super::completions::log_row;
+use crate::analysis::stream::latencies::Latencies;
 use crate::model::{Class, Histogram, Io, SECTOR_BYTES};
 
 /// A part of an I/O's time.

@@ -18,9 +18,9 @@ mod time;
 
 use serde::Serialize;
 
-use super::device_index::DeviceIndex;
-use super::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
-use super::window::Window;
+use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
+use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, Lost};
 
 pub use actors::{ActorFlow, ActorKey, ActorSummary};

@@ -1,7 +1,7 @@
 //! What deserves a closer look.
 
-use super::super::findings::Finding;
 use super::{Level, Moment, OverviewData, Window};
+use crate::analysis::findings::Finding;
 use crate::model::DevId;
 
 /// Findings longer than this are about the whole, not about a moment.

@@ -227,7 +227,7 @@ fn a_loss_is_hatched_if_it_can_change_a_slot() {
 
 #[test]
 fn moments_are_findings_by_turns_and_extremes() {
-    use super::super::findings::{Finding, FindingKind, Severity};
+    use crate::analysis::findings::{Finding, FindingKind, Severity};
     let window = Window::new(0, 600_000_000_000);
     let ios = [
         io(5_000_000_000, 10, Op::READ, 4096),
@@ -258,7 +258,7 @@ fn moments_are_findings_by_turns_and_extremes() {
 
 #[test]
 fn counters_give_counts_and_means_but_no_quantiles() {
-    use super::super::timeline::{CounterRates, Flow};
+    use crate::analysis::timeline::{CounterRates, Flow};
     let window = Window::new(0, 2_000_000_000);
     let devices = vec![Scope { devices: vec![A, B] }, Scope { devices: vec![A] }];
     let plan = OverviewPlan::whole_of_counters(window, devices, 10_000_000);

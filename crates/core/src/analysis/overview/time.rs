@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::super::level::LevelTime;
 use super::{Stretch, Window};
+use crate::analysis::device::level::LevelTime;
 use crate::model::Class;
 
 /// All classes, reads, writes: the order of [`SlotTime::busy_ns`] and of concurrency distributions.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
-use crate::analysis::window::Window;
+use crate::analysis::stream::window::Window;
 use crate::model::DevId;
 
 /// A last slot of less than this share of the step is what a recording's end came late: if nothing is booked in it, it

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{CounterRates, Flow};
-use crate::analysis::rates::{ClassDelta, Delta, State};
+use crate::analysis::counters::rates::{ClassDelta, Delta, State};
 use crate::model::{CounterSample, DevId, Device, SECTOR_BYTES};
 
 const MS_NS: i64 = 1_000_000;

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::super::order::{Clipped, Hold, Span, StartOrder};
 use super::groups::{Groups, OpenRow};
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use crate::analysis::stream::order::{Clipped, Hold, Span, StartOrder};
 use crate::model::{Io, LossReason, Lost};
 
 /// Makes rows from completed I/Os, while they stream.

@@ -2,7 +2,7 @@
 
 use super::super::GroupBy;
 use super::*;
-use crate::analysis::window::Window;
+use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Op};
 use proptest::prelude::*;
 

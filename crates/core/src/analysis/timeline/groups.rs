@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::super::latencies::Latencies;
-use super::super::order::{End, Span, Sweep};
 use super::{Flow, GroupKey, TimelinePlan};
+use crate::analysis::stream::latencies::Latencies;
+use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::model::Class;
 
 /// A row while its slot is open.

@@ -12,7 +12,7 @@ mod tables;
 
 use serde::Serialize;
 
-use super::window::Window;
+use crate::analysis::stream::window::Window;
 use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io};
 
 pub use counters::{CounterRates, CounterTimeline};

@@ -187,7 +187,7 @@ fn sum(means: &[Mean]) -> Option<Mean> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::window::Window;
+    use crate::analysis::stream::window::Window;
     use crate::model::{Class, LossReason};
 
     const S: i64 = 1_000_000_000;

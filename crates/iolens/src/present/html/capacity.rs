@@ -1,8 +1,8 @@
 //! Capacity in words, and what to think of the kernel's %util.
 
 use iolens_core::analysis::capacity::{Capacity, State};
-use iolens_core::analysis::detail::DeviceDetail;
-use iolens_core::analysis::io_ticks::{UtilCheck, Verdict};
+use iolens_core::analysis::counters::io_ticks::{UtilCheck, Verdict};
+use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::model::RecordingMeta;
 use serde::Serialize;
 

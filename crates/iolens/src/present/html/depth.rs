@@ -1,10 +1,10 @@
 //! Devices in depth as the page reads them: slots, stages, %util, capacity, rhythm, attribution.
 
-use iolens_core::analysis::attribution::Bin;
-use iolens_core::analysis::burst_detail::BurstDetail;
-use iolens_core::analysis::detail::DeviceDetail;
-use iolens_core::analysis::io_ticks::UtilCheck;
-use iolens_core::analysis::stages::StagesSummary;
+use iolens_core::analysis::bursts::detail::BurstDetail;
+use iolens_core::analysis::counters::io_ticks::UtilCheck;
+use iolens_core::analysis::device::attribution::Bin;
+use iolens_core::analysis::device::detail::DeviceDetail;
+use iolens_core::analysis::device::stages::StagesSummary;
 use iolens_core::analysis::timeline::Flow;
 use iolens_core::model::Class;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The one table of statistics: heading, width and value of each column, in each report's order.
 
 use super::{Row, SizeUnit};
-use iolens_core::analysis::rates::iostat::{ClassValues, Values};
+use iolens_core::analysis::counters::rates::iostat::{ClassValues, Values};
 
 /// Which percentages are coloured as warning and extreme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use super::columns::{Cell, Column};
 use super::{Row, Style};
-use iolens_core::analysis::exact::DeviceExact;
+use iolens_core::analysis::device::exact::DeviceExact;
 use iolens_core::model::Histogram;
 
 /// A value for machines: its name with its unit, and the value if it is known.

@@ -12,8 +12,8 @@ pub mod plain;
 pub mod records;
 
 use color::Colors;
-use iolens_core::analysis::exact::DeviceExact;
-use iolens_core::analysis::rates::iostat::{CpuPercent, Values};
+use iolens_core::analysis::counters::rates::iostat::{CpuPercent, Values};
+use iolens_core::analysis::device::exact::DeviceExact;
 use std::borrow::Cow;
 
 /// Unit of sizes and of rates of them.

@@ -5,7 +5,7 @@ use super::color::RESET;
 use super::columns::{Alarm, BASIC, BASIC_SHORT, Cell, Column, EXTENDED, EXTENDED_SHORT};
 use super::number::{push_float, push_integer};
 use super::{Banner, Report, Row, Style, exact};
-use iolens_core::analysis::rates::iostat::CpuPercent;
+use iolens_core::analysis::counters::rates::iostat::CpuPercent;
 use std::ops::Range;
 
 /// Width of the name column.

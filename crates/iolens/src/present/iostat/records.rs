@@ -6,9 +6,9 @@
 use super::super::escape;
 use super::exact;
 use super::json::string;
-use iolens_core::analysis::exact::DeviceExact;
-use iolens_core::analysis::rates::iostat::CpuPercent;
-use iolens_core::analysis::rates::{DeviceRates, State};
+use iolens_core::analysis::counters::rates::iostat::CpuPercent;
+use iolens_core::analysis::counters::rates::{DeviceRates, State};
+use iolens_core::analysis::device::exact::DeviceExact;
 
 /// A field of a record: its name, and its value if known.
 pub type Field<R, V> = (&'static str, fn(&R) -> V);
@@ -158,7 +158,7 @@ fn csv_field(out: &mut Vec<u8>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::rates::Delta;
+    use iolens_core::analysis::counters::rates::Delta;
 
     #[test]
     fn unknown_is_null_and_names_are_escaped() {

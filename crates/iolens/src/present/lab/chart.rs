@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use iolens_core::analysis::poll::BoxStats;
+use iolens_lab::statistics::poll::BoxStats;
 
 use crate::present::escape;
 
@@ -337,7 +337,7 @@ fn one_box(s: &mut Canvas, y: &Axis, m: &BoxMark, x: f64, width: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::analysis::poll::box_stats;
+    use iolens_lab::statistics::poll::box_stats;
 
     fn chart(scale: Scale) -> Figure {
         let curve =

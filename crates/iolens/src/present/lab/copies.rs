@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use iolens_core::analysis::anova::{
-    Anova, MeanInterval, PairDifference, Source, jain_fairness, mean_interval, tukey_hsd, two_way,
-};
-use iolens_core::analysis::copies::{CellAverages, derive, doubts};
 use iolens_core::model::DataTable;
 use iolens_lab::copies::{CopyResult, Sample};
 use iolens_lab::copies_files::{SAMPLED, averages_of, dash};
+use iolens_lab::statistics::anova::{
+    Anova, MeanInterval, PairDifference, Source, jain_fairness, mean_interval, tukey_hsd, two_way,
+};
+use iolens_lab::statistics::copies::{CellAverages, derive, doubts};
 use serde_json::{Map, Value, json};
 
 use super::Rendered;

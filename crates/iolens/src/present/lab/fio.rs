@@ -1,10 +1,10 @@
 //! The document of a fio sweep, and its tables of data.
 
-use iolens_core::analysis::sweep::{
-    Interval, PageCacheFit, Regime, RunPoint, SeekTransfer, SweepRow, SweepSeries, summarise,
-};
 use iolens_core::model::DataTable;
 use iolens_lab::fio::FioResult;
+use iolens_lab::statistics::sweep::{
+    Interval, PageCacheFit, Regime, RunPoint, SeekTransfer, SweepRow, SweepSeries, summarise,
+};
 
 use super::chart::{Chart, Curve, Figure, Scale, bytes};
 use super::document::{Section, Table};
@@ -210,7 +210,7 @@ fn verdicts_table(s: &SweepSeries) -> Table {
 
 fn identities_table(s: &SweepSeries) -> Table {
     let columns = ["bs", "identity", "says", "left", "right", "residual %", "tolerance", "holds"];
-    let row = |i: &iolens_core::analysis::sweep::IdentityRow| {
+    let row = |i: &iolens_lab::statistics::sweep::IdentityRow| {
         let short = |v: f64| if v.abs() >= 1000.0 { format!("{v:.0}") } else { format!("{v:.3}") };
         vec![
             bytes(i.block_bytes),
@@ -314,7 +314,7 @@ fn seek_transfer(m: &SeekTransfer, paragraphs: &mut Vec<String>, tables: &mut Ve
     ));
     paragraphs
         .push(format!("As a linear cost model (blk-iocost): rbps={rate:.0} rseqiops={seq:.0} rrandiops={rand:.0}."));
-    let row = |p: &iolens_core::analysis::sweep::FitPoint| {
+    let row = |p: &iolens_lab::statistics::sweep::FitPoint| {
         let (measured, predicted) = (p.point.device_ios_per_s, p.predicted_ios_per_s);
         let us = format!("{:.1}", 1e6 / measured);
         (p.point.block_bytes, measured, predicted, 100.0 * (predicted / measured - 1.0), us)
@@ -336,7 +336,7 @@ fn page_cache(m: &PageCacheFit, paragraphs: &mut Vec<String>, tables: &mut Vec<T
         Regime::DiskThenMemory => "disk, then memory",
         Regime::Disk => "disk",
     };
-    let row = |p: &iolens_core::analysis::sweep::CachePoint| {
+    let row = |p: &iolens_lab::statistics::sweep::CachePoint| {
         (p.block_bytes, p.measured_ios_per_s, p.predicted_ios_per_s, p.error_percent, regime(p.regime).to_owned())
     };
     tables.push(predictions("Two-phase page cache (calls)", m.points.iter().map(row), "limited by"));

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use iolens_core::analysis::io_ticks::Regime;
-use iolens_core::analysis::poll::{BoxStats, ErrorBudget, box_stats};
+use iolens_core::analysis::counters::io_ticks::Regime;
 use iolens_core::model::DataTable;
 use iolens_lab::poll::{PollResult, Second};
+use iolens_lab::statistics::poll::{BoxStats, ErrorBudget, box_stats};
 use serde_json::{Value, json};
 
 use super::Rendered;

@@ -1,0 +1,272 @@
+//! A13: bursts with what surrounds them: what coarser samples show, how much was in flight, how the other class fared.
+
+use serde::Serialize;
+
+use crate::analysis::bursts::cells::{Actor, Series};
+use crate::analysis::bursts::envelope::active_second_rate;
+use crate::analysis::bursts::scan::{Bin, Excess, Measure, Sizes, excess, segment};
+use crate::analysis::bursts::stream_scan::{BIN_NS, Scanned};
+use crate::analysis::bursts::{self, Burst, BurstRule, Limit, LimitSource, SampledView, sampled_view};
+use crate::analysis::capacity::load::LoadPoint;
+use crate::analysis::device::detail::{Around, BURST_SLOT_NS};
+use crate::analysis::stream::requests::{Request, Requests};
+use crate::model::Class;
+
+/// Bursts that are kept of one stream; the largest.
+pub const MOST_BURSTS: usize = 1000;
+
+/// Bursts closer than this are one.
+const GAP_NS: i64 = 100_000_000;
+
+/// One-second samples must hide at least this much; a burst of a second at three times the background is 1.5.
+const MIN_HIDDEN: f64 = 1.2;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// A burst with what others would have seen of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BurstDetail {
+    /// The burst.
+    pub burst: Burst,
+    /// Through one-second samples.
+    pub second: SampledView,
+    /// Through samples of 15 s; `None` in a recording that is shorter, and for bursts that are not among the largest.
+    pub quarter_minute: Option<SampledView>,
+    /// Through samples of a minute, likewise.
+    pub minute: Option<SampledView>,
+    /// What a cloud volume's micro-bursting formula says of the minute that holds its peak: bytes over the seconds in which
+    /// there was any I/O. An estimate printed for comparison.
+    pub active_second_bytes_per_s: Option<f64>,
+    /// Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
+    pub in_flight: Option<f64>,
+    /// Longest latency, in microseconds, of the other class's requests that met it.
+    pub other_max_us: Option<f64>,
+    /// How many of those there were (of a large recording: of a sample, scaled).
+    pub other_n: Option<u64>,
+    /// Against what it is a burst.
+    pub significance: Significance,
+    /// I/Os are missing from it: its numbers are lower bounds.
+    pub lossy: bool,
+    /// Who moved most of it. Untrusted text inside.
+    #[serde(skip)]
+    pub cause: Option<Actor>,
+}
+
+/// The bursts of one stream with their limit.
+#[derive(Debug, Clone)]
+pub(in crate::analysis) struct Found {
+    pub limit: Option<Limit>,
+    pub bursts: Vec<BurstDetail>,
+}
+
+/// The bursts of a stream: against the user's limit if there is one, else those that its submissions showed (`scanned`).
+pub(in crate::analysis) fn find_bursts(around: &Around, series: &Series, class: Class, scanned: Vec<Scanned>) -> Found {
+    let limit = around.limit.or_else(|| bursts::learned_limit(series));
+    let Some(judged) = limit else { return Found { limit, bursts: Vec::new() } };
+    let lossy = |from_ns, to_ns| around.losses.overlap(around.dev, from_ns, to_ns);
+    let cause = |from_ns, to_ns| around.cells.main_actor(around.dev, class, &[(from_ns, to_ns)]);
+    if judged.source != LimitSource::Learned {
+        return Found { limit, bursts: bursts_of(series, &judged, lossy, cause) };
+    }
+    let bins = (around.window.len_ns() / BIN_NS).max(1) as u64;
+    let mut next_ns = i64::MAX;
+    let mut bursts: Vec<BurstDetail> = Vec::new();
+    for s in scanned.into_iter().rev() {
+        let burst = served(series, &judged, &s, next_ns);
+        next_ns = s.from_ns;
+        // In wide slots a short burst's peak cannot be seen: what was asked for can.
+        let asked = s.bytes as f64 * 1e9 / (s.to_ns - s.from_ns).max(1) as f64;
+        let is_seen = series.dt_ns <= BURST_SLOT_NS.max(s.to_ns - s.from_ns);
+        let peak = if is_seen { burst.peak_bytes_per_s } else { burst.peak_bytes_per_s.max(asked) };
+        let (second, found) = (s.second.hiding(peak), (s.excess, BIN_NS, bins));
+        let place = (burst.from_ns, burst.to_ns);
+        bursts.push(detail(burst, second, Significance::of(found), lossy(place.0, place.1), cause(place.0, place.1)));
+    }
+    bursts.reverse();
+    bursts.retain(is_hidden);
+    Found { limit, bursts }
+}
+
+/// A burst of submissions with the throughput that it led to, before the next one's.
+fn served(series: &Series, limit: &Limit, s: &Scanned, next_ns: i64) -> Burst {
+    let slot = |ns: i64| ((ns - series.from_ns).max(0) / series.dt_ns) as usize;
+    let last = series.slots().saturating_sub(1);
+    let first = slot(s.from_ns).min(last);
+    // The device may take as long again, and a tenth of a second more.
+    let until_ns = (s.to_ns + (s.to_ns - s.from_ns).max(GAP_NS)).min(next_ns);
+    let end = slot(until_ns - 1).clamp(first, last) + 1;
+    Burst {
+        end: slot(s.to_ns - 1).clamp(first, last) + 1,
+        from_ns: s.from_ns,
+        to_ns: s.to_ns,
+        bytes: s.bytes,
+        ios: s.ios,
+        core_ns: s.core_ns,
+        core_bytes: s.core_bytes,
+        peak_iops: s.peak_iops,
+        mean_bytes: s.bytes as f64 / s.ios.max(1) as f64,
+        ..bursts::describe(series, limit, &BurstRule::default(), first, end)
+    }
+}
+
+/// Bursts of a series of slots: against a limit that is known, else by its own background. `lossy` and `cause` say of an
+/// interval whether I/Os are missing and who moved most.
+pub(in crate::analysis) fn bursts_of(
+    series: &Series,
+    limit: &Limit,
+    lossy: impl Fn(i64, i64) -> bool,
+    cause: impl Fn(i64, i64) -> Option<Actor>,
+) -> Vec<BurstDetail> {
+    let rule = BurstRule { gap_slots: (GAP_NS / series.dt_ns).max(1) as usize, ..BurstRule::default() };
+    let slots = series.slots() as u64;
+    let bins: Vec<Bin> = series.filled().iter().map(|s| Bin { at: s.at as u64, ios: s.ios, bytes: s.bytes }).collect();
+    let sizes = Sizes::of_averages(&bins);
+    let found: Vec<(Burst, Excess)> = match limit.source {
+        LimitSource::Learned => segment(&bins, (0, slots), series.dt_ns, &sizes)
+            .into_iter()
+            .map(|e| (bursts::describe(series, limit, &rule, e.first as usize, e.end as usize), e))
+            .collect(),
+        // A stream that bursts a hundred thousand times is a steady one.
+        LimitSource::User | LimitSource::Link => bursts::find(series, limit, &rule)
+            .into_iter()
+            .take(MOST_BURSTS * 100)
+            .filter_map(|b| Some((excess(&bins, (b.first as u64, b.end as u64), slots, &sizes)?, b)))
+            .map(|(e, b)| (b, e))
+            .collect(),
+    };
+    found
+        .into_iter()
+        .map(|(burst, e)| {
+            let second = sampled_view(series, &burst, SECOND_NS);
+            let place = (burst.from_ns, burst.to_ns);
+            let significance = Significance::of((e, series.dt_ns, slots));
+            detail(burst, second, significance, lossy(place.0, place.1), cause(place.0, place.1))
+        })
+        .filter(|b| limit.source != LimitSource::Learned || is_hidden(b))
+        .collect()
+}
+
+/// One-second samples show less of it than it is.
+fn is_hidden(b: &BurstDetail) -> bool {
+    b.second.hidden_factor >= MIN_HIDDEN
+}
+
+/// Against what it is a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Significance {
+    /// What it has too many of.
+    pub measure: Measure,
+    /// The background's rate: of bytes or of I/Os a second.
+    pub baseline_per_s: f64,
+    /// How many bursts like it the background would show in the whole recording.
+    pub by_chance: f64,
+}
+
+impl Significance {
+    /// From an excess in bins of some width, of which the recording has so many.
+    fn of((excess, bin_ns, bins): (Excess, i64, u64)) -> Significance {
+        Significance {
+            measure: excess.measure,
+            baseline_per_s: excess.baseline * 1e9 / bin_ns as f64,
+            by_chance: excess.by_chance(bins),
+        }
+    }
+}
+
+fn detail(
+    burst: Burst,
+    second: SampledView,
+    significance: Significance,
+    lossy: bool,
+    cause: Option<Actor>,
+) -> BurstDetail {
+    BurstDetail {
+        second,
+        quarter_minute: None,
+        minute: None,
+        active_second_bytes_per_s: None,
+        in_flight: None,
+        other_max_us: None,
+        other_n: None,
+        significance,
+        lossy,
+        cause,
+        burst,
+    }
+}
+
+/// What is around the bursts of one stream.
+pub(in crate::analysis) struct Surroundings<'a> {
+    series: &'a Series,
+    load: &'a [LoadPoint],
+    others: &'a Requests,
+    longest_ns: i64,
+}
+
+impl<'a> Surroundings<'a> {
+    /// `others` are requests of the other class.
+    pub fn new(series: &'a Series, load: &'a [LoadPoint], others: &'a Requests) -> Surroundings<'a> {
+        let longest_ns = others.kept().iter().map(Request::total_ns).max().unwrap_or(0);
+        Surroundings { series, load, others, longest_ns }
+    }
+
+    fn describe(&self, b: &mut BurstDetail) {
+        let len_ns = self.series.slots() as i64 * self.series.dt_ns;
+        let view = |ns: i64| (len_ns >= ns).then(|| sampled_view(self.series, &b.burst, ns));
+        b.quarter_minute = view(15 * SECOND_NS);
+        b.minute = view(60 * SECOND_NS);
+        b.active_second_bytes_per_s = Some(self.active_second_rate(&b.burst));
+        b.in_flight = self.in_flight(&b.burst);
+        let (max_ns, n) = self.other(&b.burst);
+        b.other_max_us = max_ns.map(|ns| ns as f64 / 1e3);
+        b.other_n = Some(n * self.others.one_in());
+    }
+
+    /// Of the aligned minute of its peak, or of as much of it as was recorded.
+    fn active_second_rate(&self, burst: &Burst) -> f64 {
+        let (dt, slots) = (self.series.dt_ns, self.series.slots());
+        let per_minute = ((60 * SECOND_NS / dt).max(1)) as usize;
+        let peak = ((burst.peak_at_ns - self.series.from_ns) / dt).max(0) as usize;
+        let from = (peak / per_minute * per_minute).min(slots);
+        let to = (from + per_minute).min(slots);
+        let seconds = |slots: u64| slots as f64 * dt as f64 / 1e9;
+        let period_s = seconds((to - from) as u64);
+        let active = self.series.range(from, to).iter().filter(|s| s.bytes > 0).count();
+        active_second_rate(self.series.sum(from, to) as f64, period_s, period_s - seconds(active as u64))
+    }
+
+    fn in_flight(&self, burst: &Burst) -> Option<f64> {
+        let first = self.load.partition_point(|p| p.from_ns + p.len_ns <= burst.from_ns);
+        let touched = self.load[first..].iter().take_while(|p| p.from_ns < burst.to_ns);
+        touched.map(|p| p.in_flight).max_by(f64::total_cmp)
+    }
+
+    /// Longest latency of the other class's requests whose `[start, done)` meets the burst, and their number.
+    fn other(&self, burst: &Burst) -> (Option<i64>, u64) {
+        let requests = self.others.kept();
+        let first = requests.partition_point(|r| r.done_ns <= burst.from_ns);
+        let met = requests[first..]
+            .iter()
+            .take_while(|r| r.done_ns - self.longest_ns < burst.to_ns)
+            .filter(|r| r.start_ns < burst.to_ns)
+            .map(Request::total_ns);
+        met.fold((None, 0), |(max, n), ns| (max.max(Some(ns)), n + 1))
+    }
+}
+
+/// The largest of `bursts`, in the order of time, with their surroundings.
+pub(in crate::analysis) fn largest(bursts: Vec<BurstDetail>, around: &Surroundings) -> Vec<BurstDetail> {
+    let mut bursts = largest_alone(bursts);
+    bursts.iter_mut().for_each(|b| around.describe(b));
+    bursts
+}
+
+/// The same without their surroundings.
+pub(in crate::analysis) fn largest_alone(mut bursts: Vec<BurstDetail>) -> Vec<BurstDetail> {
+    if bursts.len() > MOST_BURSTS {
+        bursts.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
+        bursts.truncate(MOST_BURSTS);
+        bursts.sort_by_key(|b| b.burst.from_ns);
+    }
+    bursts
+}

@@ -1,0 +1,454 @@
+//! A13: which stretches of a stream hold more submissions than its own background explains.
+//!
+//! All lengths at once: an excursion is a stretch whose running sum of `x - 1.8 * background` stays positive, up to its highest
+//! point, so that no window length has to be chosen. It is a burst if the background would hardly ever show it: a compound
+//! Poisson stream of the recording's own request sizes, whose rate varies log-normally as much as the recording's does at
+//! that length.
+//!
+//! The background is taken from quantiles below those that bursts reach: they may take a sixth of the time. Memory is that
+//! of a minute of bins of a millisecond, whatever the length of the recording.
+
+/// Submissions in one bin; bins without any are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::analysis) struct Bin {
+    /// Number of the bin.
+    pub at: u64,
+    pub ios: u64,
+    pub bytes: u64,
+}
+
+/// What a burst has too many of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Measure {
+    /// Bytes.
+    Bytes,
+    /// I/Os.
+    Ios,
+}
+
+/// A stretch of bins `first..end` with more than the background.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::analysis) struct Excess {
+    pub first: u64,
+    pub end: u64,
+    pub measure: Measure,
+    /// The background's rate of the measure, per bin.
+    pub baseline: f64,
+    /// How many such stretches the background shows in one bin's time.
+    pub per_bin: f64,
+}
+
+impl Excess {
+    /// How many the background would show in `bins`.
+    pub fn by_chance(&self, bins: u64) -> f64 {
+        self.per_bin * bins as f64
+    }
+
+    /// So few that it is none of them.
+    pub fn is_rare(&self, bins: u64) -> bool {
+        self.by_chance(bins) <= MOST_BY_CHANCE
+    }
+}
+
+/// An excursion must exceed the background this many times: between the background and three times of it.
+const EXCESS: f64 = 1.8;
+
+/// Stretches closer than this are one.
+const GAP_NS: i64 = 100_000_000;
+
+/// Longer stretches are load; one-second samples show them.
+const LONGEST_NS: i64 = 1_500_000_000;
+
+/// Fewer I/Os or bytes than these are no burst.
+const MIN_IOS: f64 = 32.0;
+const MIN_BYTES: f64 = 1_048_576.0;
+
+/// Expected by chance in the whole recording.
+const MOST_BY_CHANCE: f64 = 0.002;
+
+/// More bursts in a segment than these are the stream's own texture.
+const MOST_IN_SEGMENT: usize = 32;
+
+/// A stream that reaches this share of a burst's rate more often than that is of the same texture, whether or not its other
+/// stretches last long enough to be bursts; seen in windows that hold so much at the burst's rate.
+const ALIKE: f64 = 0.6;
+const ALIKE_WINDOW: f64 = 64.0;
+
+/// Stretches of one length overlap and their edges are chosen: so many independent ones per length.
+const CHOICES: f64 = 10.0;
+
+/// The share of time that bursts leave alone.
+const CALM: f64 = 0.8;
+
+/// Longest scale at which the background is measured.
+const SCALE_NS: i64 = 1_024_000_000;
+
+/// Counts and sums of request sizes, four to an octave.
+#[derive(Debug, Clone, Default)]
+pub(in crate::analysis) struct Sizes {
+    buckets: Vec<(f64, f64)>,
+    squares: f64,
+}
+
+impl Sizes {
+    /// Takes a request.
+    pub fn add(&mut self, bytes: u64) {
+        self.add_many(bytes, 1.0);
+    }
+
+    /// Takes `n` requests of `bytes` each.
+    pub fn add_many(&mut self, bytes: u64, n: f64) {
+        let octave = bytes.max(4).ilog2();
+        let bucket = (octave * 4 + ((bytes.max(4) >> (octave - 2)) & 3) as u32) as usize;
+        if bucket >= self.buckets.len() {
+            self.buckets.resize(bucket + 1, (0.0, 0.0));
+        }
+        self.buckets[bucket].0 += n;
+        self.buckets[bucket].1 += n * bytes as f64;
+        self.squares += n * (bytes as f64).powi(2);
+    }
+
+    /// Of bins of which sums alone are known: all requests of one are taken to be alike, and no larger than 1 MiB.
+    pub fn of_averages(bins: &[Bin]) -> Sizes {
+        let mut sizes = Sizes::default();
+        for bin in bins.iter().filter(|b| b.bytes > 0) {
+            let size = (bin.bytes / bin.ios.max(1)).clamp(1, 1 << 20);
+            sizes.add_many(size, bin.bytes as f64 / size as f64);
+        }
+        sizes
+    }
+
+    /// Shares and sizes for a measure, sizes in units of the typical one (in which a byte drawn at random lies), and that.
+    fn law(&self, measure: Measure) -> Option<Law> {
+        if measure == Measure::Ios {
+            return Some(Law { unit: 1.0, mean: 1.0, sizes: vec![(1.0, 1.0)] });
+        }
+        let (n, sum) = self.buckets.iter().fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+        if sum <= 0.0 {
+            return None;
+        }
+        let unit = self.squares / sum;
+        let used = self.buckets.iter().filter(|b| b.1 > 0.0);
+        let sizes = used.map(|b| (b.0 / n, b.1 / b.0 / unit)).collect();
+        Some(Law { unit, mean: sum / n / unit, sizes })
+    }
+}
+
+/// Request sizes: (share, size in units), and their mean in units.
+#[derive(Debug, Clone)]
+struct Law {
+    unit: f64,
+    mean: f64,
+    sizes: Vec<(f64, f64)>,
+}
+
+impl Law {
+    /// Chance that a compound Poisson sum with mean `mu` reaches `x` (both in units): saddle point.
+    fn tail(&self, x: f64, mu: f64) -> f64 {
+        if x <= mu || mu <= 0.0 {
+            return if x <= mu { 1.0 } else { 0.0 };
+        }
+        let arrivals = mu / self.mean;
+        let moments = |theta: f64| {
+            let mut k = [-1.0, 0.0, 0.0];
+            for (share, size) in &self.sizes {
+                let e = share * (theta * size).exp();
+                k[0] += e;
+                k[1] += e * size;
+                k[2] += e * size * size;
+            }
+            k.map(|v| v * arrivals)
+        };
+        let (mut low, mut high) = (0.0, 1.0);
+        while moments(high)[1] < x && high < 64.0 {
+            (low, high) = (high, 2.0 * high);
+        }
+        for _ in 0..40 {
+            let middle = f64::midpoint(low, high);
+            if moments(middle)[1] < x { low = middle } else { high = middle }
+        }
+        let [k, _, variance] = moments(high);
+        let exponent = high * x - k;
+        (-exponent.max(0.0)).exp() * (1.0 / (high * (std::f64::consts::TAU * variance).sqrt())).min(1.0)
+    }
+
+    /// The same if the rate varies log-normally around `mu` with this variance of its logarithm.
+    fn varying_tail(&self, x: f64, mu: f64, variance: f64) -> f64 {
+        if variance <= 1e-6 {
+            return self.tail(x, mu);
+        }
+        const STEP: f64 = 0.25;
+        let sigma = variance.sqrt();
+        let nodes = (-8..=40).map(|i| f64::from(i) * STEP);
+        let weight = |z: f64| STEP * (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        nodes.map(|z| weight(z) * self.tail(x, mu * (sigma * z).exp())).sum()
+    }
+}
+
+/// What a segment is like where nothing bursts.
+#[derive(Debug, Clone)]
+struct Background {
+    /// Units per bin.
+    rate: f64,
+    /// Variance of the rate's logarithm at lengths of 1, 2, 4, ... bins.
+    variance: Vec<f64>,
+}
+
+impl Background {
+    /// Of bins in `from..to`; `values` are (bin, units). Measured at lengths up to an eighth of a second, of which bursts leave
+    /// most alone; at longer ones only if counts are too small.
+    fn of(values: &[(u64, f64)], (from, to): (u64, u64), scales: u32) -> Background {
+        let len = (to - from).max(1);
+        let mut rates: Vec<f64> = Vec::new();
+        let mut measured: Vec<(u32, f64)> = Vec::new();
+        for k in 0..=scales {
+            let windows = (len >> k) as usize;
+            if windows < 20 || (k + 3 > scales && rates.len() > 1) {
+                break;
+            }
+            let mut sums = sums(values, from, k, windows as u64);
+            let [low, middle, high] = [0.25, 0.6, CALM].map(|q| quantile(&mut sums, windows, q));
+            // High enough a count that its own noise adds little.
+            if high >= 40.0 {
+                rates.push(high / (1u64 << k) as f64);
+            }
+            if low >= 16.0 {
+                let seen = ((middle / low).ln() / 0.927).powi(2) * (1.0 - 3.0 / (windows as f64).sqrt());
+                measured.push((k, (seen - 1.0 / middle).max(0.0)));
+            }
+        }
+        let mean = values.iter().map(|v| v.1).sum::<f64>() / len as f64;
+        let rate = rates.into_iter().reduce(f64::max).unwrap_or(mean);
+        let mut variance = vec![0.0; scales as usize + 1];
+        if let [(first, v), rest @ ..] = &measured[..] {
+            let next = rest.first().map_or(*v, |m| m.1);
+            // Below the measured lengths the rate varies more, as it did from one length to the next.
+            let growth = if next > 0.01 { (v / next).clamp(1.0, 2.0) } else { 1.0 };
+            variance.fill(measured.last().map_or(0.0, |m| m.1));
+            measured.iter().for_each(|(k, v)| variance[*k as usize] = *v);
+            (0..*first).rev().for_each(|k| variance[k as usize] = (variance[k as usize + 1] * growth).min(4.0));
+        }
+        Background { rate, variance }
+    }
+}
+
+/// Sums over windows of `2^k` bins that hold anything.
+fn sums(values: &[(u64, f64)], from: u64, k: u32, windows: u64) -> Vec<f64> {
+    let mut sums: Vec<f64> = Vec::new();
+    let mut last = u64::MAX;
+    for (at, x) in values {
+        match (at - from) >> k {
+            window if window >= windows => break,
+            window if window == last => {
+                if let Some(sum) = sums.last_mut() {
+                    *sum += x;
+                }
+            }
+            window => {
+                sums.push(*x);
+                last = window;
+            }
+        }
+    }
+    sums
+}
+
+/// Nearest rank among `n` values of which those not in `values` are 0.
+fn quantile(values: &mut [f64], n: usize, q: f64) -> f64 {
+    let rank = ((q * n as f64).ceil() as usize).clamp(1, n);
+    match rank.checked_sub(n - values.len().min(n) + 1) {
+        Some(i) if i < values.len() => *values.select_nth_unstable_by(i, f64::total_cmp).1,
+        _ => 0.0,
+    }
+}
+
+/// The bins `range` as a burst against the recording's mean rate; `None` if that would show the like.
+pub(in crate::analysis) fn excess(bins: &[Bin], range: (u64, u64), slots: u64, sizes: &Sizes) -> Option<Excess> {
+    let law = sizes.law(Measure::Bytes)?;
+    let sum = |of: &[Bin]| of.iter().map(|b| b.bytes).sum::<u64>() as f64 / law.unit;
+    let [from, to] = [range.0, range.1].map(|at| bins.partition_point(|b| b.at < at));
+    let (rate, length) = (sum(bins) / slots.max(1) as f64, (range.1 - range.0) as f64);
+    let per_bin = law.tail(sum(&bins[from..to]), rate * length) * CHOICES / length;
+    let baseline = rate * law.unit;
+    let found = Excess { first: range.0, end: range.1, measure: Measure::Bytes, baseline, per_bin };
+    found.is_rare(slots).then_some(found)
+}
+
+/// One measure of a segment.
+struct Stream<'a> {
+    measure: Measure,
+    values: &'a [(u64, f64)],
+    law: &'a Law,
+    background: Background,
+    range: (u64, u64),
+    dt_ns: i64,
+}
+
+impl Stream<'_> {
+    /// Stretches whose running excess stays positive, up to its highest point: the first and last of `values` in each.
+    fn excursions(&self) -> Vec<(usize, usize)> {
+        let values = self.values;
+        let cost = EXCESS * self.background.rate;
+        let gap = (GAP_NS / self.dt_ns).max(1) as u64;
+        let (mut found, mut start) = (Vec::new(), 0);
+        while start < values.len() {
+            let (mut sum, mut most, mut best, mut at) = (0.0, 0.0, start, values[start].0);
+            for (i, (bin, x)) in values.iter().enumerate().skip(start) {
+                sum += x - cost * (bin + 1 - at) as f64;
+                if sum <= 0.0 || bin - values[best].0 > gap {
+                    break;
+                }
+                at = bin + 1;
+                if sum > most {
+                    (best, most) = (i, sum);
+                }
+            }
+            if most > 0.0 {
+                found.push((start, best));
+            }
+            start = best + 1;
+        }
+        found
+    }
+
+    /// The excursion as a burst, if the background would hardly show it.
+    fn judge(&self, first: usize, last: usize) -> Option<Excess> {
+        let (values, law) = (self.values, self.law);
+        let (from, to) = (values[first].0, values[last].0 + 1);
+        let x: f64 = values[first..=last].iter().map(|v| v.1).sum();
+        let least = if self.measure == Measure::Bytes { MIN_BYTES } else { MIN_IOS };
+        if x * law.unit < least {
+            return None;
+        }
+        let length = (to - from) as f64;
+        let mu = self.background.rate * length;
+        let chances = CHOICES / length;
+        let most = MOST_BY_CHANCE / (self.range.1 - self.range.0) as f64;
+        // The plain stream is the likelier one to refuse it, and quick.
+        if law.tail(x, mu) * chances > most {
+            return None;
+        }
+        let scale = (length.log2().round() as usize).min(self.background.variance.len() - 1);
+        let per_bin = law.varying_tail(x, mu, self.background.variance[scale]) * chances;
+        let baseline = self.background.rate * law.unit;
+        (per_bin <= most).then_some(Excess { first: from, end: to, measure: self.measure, baseline, per_bin })
+    }
+}
+
+impl Stream<'_> {
+    /// Whether it reaches nearly the rate of `e` in so many stretches that `e` is one of them.
+    fn is_texture(&self, e: &Excess) -> bool {
+        let own = self.values.iter().filter(|v| e.first <= v.0 && v.0 < e.end).map(|v| v.1).sum::<f64>();
+        let length = e.end - e.first;
+        let rate = own / length as f64;
+        let wide = ((ALIKE_WINDOW / rate).ceil() as u64).clamp(1, length);
+        let (mut stretches, mut last_end) = (0, None);
+        for window in self.values.chunk_by(|a, b| a.0 / wide == b.0 / wide) {
+            let from = window[0].0 / wide * wide;
+            if window.iter().map(|v| v.1).sum::<f64>() >= ALIKE * rate * wide as f64 {
+                stretches += usize::from(last_end != Some(from));
+                last_end = Some(from + wide);
+            }
+        }
+        stretches > MOST_IN_SEGMENT
+    }
+}
+
+/// The bursts of one measure. What it sustains for long becomes its background.
+fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
+    let longest = (LONGEST_NS / stream.dt_ns).max(1) as u64;
+    let judged = |stream: &Stream| -> (Vec<Excess>, Vec<Excess>) {
+        let all = stream.excursions().into_iter().filter_map(|(first, last)| stream.judge(first, last));
+        all.partition(|e| e.end - e.first <= longest)
+    };
+    let (short, long) = judged(stream);
+    let time = |of: &[Excess]| of.iter().map(|e| e.end - e.first).sum::<u64>();
+    if 3 * time(&long) < time(&short).max(1) {
+        return short;
+    }
+    // What the stream sustains for long at other times is no burst when it is short.
+    let held = |e: &Excess| stream.values.iter().filter(|v| e.first <= v.0 && v.0 < e.end).map(|v| v.1).sum::<f64>();
+    let sustained = long.iter().map(held).sum::<f64>() / time(&long) as f64;
+    stream.background.rate = stream.background.rate.max(sustained);
+    judged(stream).0
+}
+
+/// The bursts among `bins` of a segment, by bytes and by I/Os; of those that overlap the least likely one.
+pub(in crate::analysis) fn segment(bins: &[Bin], range: (u64, u64), dt_ns: i64, sizes: &Sizes) -> Vec<Excess> {
+    let scales = (SCALE_NS / dt_ns).max(1).ilog2();
+    let mut all: Vec<Excess> = Vec::new();
+    let mut by_number: Option<Background> = None;
+    for measure in [Measure::Ios, Measure::Bytes] {
+        let Some(law) = sizes.law(measure) else { continue };
+        let weigh = |b: &Bin| (b.at, if measure == Measure::Bytes { b.bytes } else { b.ios } as f64 / law.unit);
+        let values: Vec<(u64, f64)> = bins.iter().map(weigh).filter(|v| v.1 > 0.0).collect();
+        let mut background = Background::of(&values, range, scales);
+        // I/Os are many: they show best at which rate they come and how much it varies.
+        if let Some(known) = &by_number {
+            background.rate = background.rate.max(known.rate * law.mean);
+            background.variance.iter_mut().zip(&known.variance).for_each(|(v, known)| *v = v.max(*known));
+        }
+        let mut stream = Stream { measure, values: &values, law: &law, background, range, dt_ns };
+        let mut found = bursts_of(&mut stream);
+        // More of them are texture without a closer look.
+        if found.len() <= MOST_IN_SEGMENT {
+            found.retain(|e| !stream.is_texture(e));
+        }
+        all.extend(found);
+        by_number.get_or_insert(stream.background);
+    }
+    all.sort_by(|a, b| a.per_bin.total_cmp(&b.per_bin));
+    let mut kept: Vec<Excess> = Vec::new();
+    for e in all {
+        if kept.iter().all(|k| k.end <= e.first || e.end <= k.first) {
+            kept.push(e);
+        }
+    }
+    // So many are the stream's own texture.
+    if kept.len() > MOST_IN_SEGMENT {
+        return Vec::new();
+    }
+    kept.sort_by_key(|e| e.first);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn law(sizes: &[(u64, f64)], measure: Measure) -> Law {
+        let mut all = Sizes::default();
+        sizes.iter().for_each(|(bytes, n)| all.add_many(*bytes, *n));
+        all.law(measure).expect("sizes")
+    }
+
+    #[test]
+    fn tails_are_those_of_poisson_and_of_larger_steps() {
+        // P(N >= 30) for a mean of 10 is 2.6e-7 (sum of the series), P(N >= 20) is 3.5e-3.
+        let single = law(&[(4096, 1.0)], Measure::Ios);
+        for (x, exact) in [(30.0, 2.6e-7), (20.0, 3.45e-3)] {
+            let ratio = single.tail(x, 10.0) / exact;
+            assert!((0.5..2.0).contains(&ratio), "{x}: {ratio}");
+        }
+        assert_eq!((single.tail(9.0, 10.0), single.tail(1.0, 0.0)), (1.0, 0.0));
+        // The same bytes in fewer, larger requests say less; so does a rate that varies.
+        let mixed = law(&[(4096, 1000.0), (1 << 20, 10.0)], Measure::Bytes);
+        assert!(mixed.unit > 700_000.0);
+        let alike = law(&[(4096, 1.0)], Measure::Bytes);
+        let bytes = 20.0 * 1_048_576.0;
+        assert!(
+            mixed.tail(bytes / mixed.unit, bytes / 4.0 / mixed.unit)
+                > 1e3 * alike.tail(bytes / 4096.0, bytes / 4.0 / 4096.0)
+        );
+        assert!(single.varying_tail(30.0, 10.0, 0.1) > 30.0 * single.tail(30.0, 10.0));
+    }
+
+    #[test]
+    fn quantiles_count_what_is_empty() {
+        assert_eq!(quantile(&mut [5.0, 1.0, 3.0], 10, 0.8), 1.0);
+        assert_eq!(quantile(&mut [5.0, 1.0, 3.0], 10, 0.7), 0.0);
+        assert_eq!((quantile(&mut [5.0, 1.0], 2, 0.5), quantile(&mut [], 4, 0.9)), (1.0, 0.0));
+    }
+}

@@ -1,0 +1,213 @@
+//! Does a device move bytes at a rate beyond which more demand only waits?
+//!
+//! The recording's windows are joined to half a second each. The *limit* is the rate around which most of the fully busy ones lie
+//! (5 % either way). It is the device's, not the load's, if hardly any window is faster, if far more is in flight there than
+//! the unloaded device needs for that rate, and if the rate is hardly ever reached with less: a load that comes at a limited
+//! rate has the same rate with a short queue.
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analysis::capacity::load::{Load, LoadPoint};
+use crate::analysis::findings::formatting::{amount, time};
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::math::stats::{median, nearest_rank};
+use crate::analysis::stream::losses::Losses;
+use crate::model::DevId;
+
+/// Windows are joined to this length at least: 0.5 s.
+const JOINED_NS: i64 = 500_000_000;
+/// Half the width of a plateau.
+const WIDTH: f64 = 0.05;
+/// So many windows at the limit, of all and of those fully busy, in runs of so many.
+const MIN_WINDOWS: usize = 6;
+const MIN_SHARE: f64 = 0.05;
+const MIN_OF_BUSY: f64 = 0.5;
+const MIN_RUN: usize = 2;
+/// Busy all the time.
+const FULL_PERCENT: f64 = 99.0;
+/// Windows with less than this share of the limit show what the unloaded device needs.
+const LIGHT: f64 = 0.7;
+const MIN_LIGHT: usize = 6;
+/// In flight at the limit, over what the unloaded device needs for it.
+const LONG_QUEUE: f64 = 2.0;
+const SHORT_QUEUE: f64 = 1.3;
+/// At most this share of the windows at the limit has a short queue, and of all is faster.
+const MOST_SHORT: f64 = 0.3;
+const MOST_FASTER: f64 = 0.02;
+/// Requests of less than 64 KiB are limited by their number, if by anything.
+const MIN_REQUEST: f64 = 65_536.0;
+/// A warning has this share of the time.
+const WARNING: f64 = 0.2;
+
+/// A limit of throughput that the recording shows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Plateau {
+    /// Median rate of the windows on it.
+    pub limit_bytes_per_s: f64,
+    /// The rates between which nine tenths of them lie.
+    pub limit_range: (f64, f64),
+    /// First and last moment on it, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// See above.
+    pub to_ns: i64,
+    /// Windows on it, and their length.
+    pub windows: usize,
+    /// See above.
+    pub window_ns: i64,
+    /// Share of the time.
+    pub share: f64,
+    /// Mean and highest number in flight there.
+    pub in_flight: f64,
+    /// See above.
+    pub most_in_flight: f64,
+    /// What the unloaded device needs for that rate.
+    pub needed_in_flight: f64,
+    /// Mean latency there in microseconds.
+    pub latency_us: f64,
+    /// The same in light windows.
+    pub light_us: f64,
+    /// Mean request in bytes.
+    pub request_bytes: f64,
+}
+
+/// One window of half a second or more.
+#[derive(Clone, Copy)]
+struct Joined {
+    from_ns: i64,
+    ios_per_s: f64,
+    bytes_per_s: f64,
+    in_flight: f64,
+    busy_percent: f64,
+    /// Sum of latencies of the I/Os of a second.
+    us_per_s: f64,
+    lossy: bool,
+}
+
+/// The joined windows with anything in them, and the length of each.
+fn joined(load: &Load, dev: DevId, losses: &Losses) -> (Vec<Joined>, i64) {
+    let each = JOINED_NS.div_euclid(load.len_ns.max(1)).max(1) as usize;
+    let window_ns = load.len_ns * each as i64;
+    let of = |part: &[LoadPoint]| {
+        let mean = |value: &dyn Fn(&LoadPoint) -> f64| part.iter().map(value).sum::<f64>() / each as f64;
+        let from_ns = load.from_ns + (load.index(&part[0]) / each) as i64 * window_ns;
+        Joined {
+            from_ns,
+            ios_per_s: mean(&|p| p.ios_per_s),
+            bytes_per_s: mean(&|p| p.bytes_per_s),
+            in_flight: mean(&|p| p.in_flight),
+            busy_percent: mean(&|p| p.busy_percent),
+            us_per_s: mean(&|p| p.ios_per_s * p.mean_us.unwrap_or(0.0)),
+            lossy: losses.overlap(dev, from_ns, from_ns + window_ns),
+        }
+    };
+    let whole = load.windows / each;
+    let parts = load.points.chunk_by(|a, b| load.index(a) / each == load.index(b) / each);
+    (parts.take_while(|part| load.index(&part[0]) / each < whole).map(of).collect(), window_ns)
+}
+
+/// The limit that the windows of a device show; `None` if they show none.
+pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Option<Plateau> {
+    let (all, window_ns) = joined(load, dev, losses);
+    let full: Vec<&Joined> = all.iter().filter(|w| w.busy_percent >= FULL_PERCENT && !w.lossy).collect();
+    let limit = densest(&full)?;
+    let is_on = |w: &Joined| !w.lossy && w.busy_percent >= FULL_PERCENT && (w.bytes_per_s / limit - 1.0).abs() <= WIDTH;
+    let goes_on = |a: &Joined, b: &Joined| is_on(a) == is_on(b) && b.from_ns - a.from_ns == window_ns;
+    let runs = all.chunk_by(goes_on).filter(|run| is_on(&run[0]) && run.len() >= MIN_RUN);
+    let on: Vec<&Joined> = runs.flatten().collect();
+    let active = all.iter().filter(|w| w.ios_per_s > 0.0).count();
+    let faster = all.iter().filter(|w| w.bytes_per_s > limit * (1.0 + WIDTH)).count();
+    let share = on.len() as f64 / (load.windows as f64 * load.len_ns as f64 / window_ns as f64).max(1.0);
+    let enough = on.len() >= MIN_WINDOWS && share >= MIN_SHARE && on.len() as f64 >= MIN_OF_BUSY * full.len() as f64;
+    if !enough || faster as f64 > MOST_FASTER * active as f64 {
+        return None;
+    }
+    let light: Vec<&Joined> =
+        all.iter().filter(|w| w.ios_per_s > 0.0 && !w.lossy && w.bytes_per_s < LIGHT * limit).collect();
+    let sum = |of: &[&Joined], value: fn(&Joined) -> f64| of.iter().map(|w| value(w)).sum::<f64>();
+    let latency = |of: &[&Joined]| sum(of, |w| w.us_per_s) / sum(of, |w| w.ios_per_s);
+    let request = |of: &[&Joined]| sum(of, |w| w.bytes_per_s) / sum(of, |w| w.ios_per_s);
+    let ios_per_s = sum(&on, |w| w.ios_per_s) / on.len() as f64;
+    // The middle one: a window in which an overload begins is no light one.
+    let mut light_means: Vec<f64> = light.iter().map(|w| w.us_per_s / w.ios_per_s).collect();
+    let (light_us, request_bytes) = (median(&mut light_means)?, request(&on));
+    // Requests of other sizes say nothing of what these need.
+    let alike = (0.5..2.0).contains(&(request(&light) / request_bytes));
+    let needed = ios_per_s * light_us / 1e6;
+    let long = on.iter().filter(|w| w.in_flight >= LONG_QUEUE * needed.max(1.0)).count();
+    let short = on.iter().filter(|w| w.in_flight < SHORT_QUEUE * needed.max(1.0)).count();
+    let queues = 2 * long >= on.len() && short as f64 <= MOST_SHORT * on.len() as f64;
+    if light.len() < MIN_LIGHT || !alike || !queues || request_bytes < MIN_REQUEST || !by_bytes(&on) {
+        return None;
+    }
+    let mut rates: Vec<f64> = on.iter().map(|w| w.bytes_per_s).collect();
+    Some(Plateau {
+        limit_bytes_per_s: nearest_rank(&mut rates, 0.5)?,
+        limit_range: (nearest_rank(&mut rates, 0.05)?, nearest_rank(&mut rates, 0.95)?),
+        from_ns: on[0].from_ns,
+        to_ns: on[on.len() - 1].from_ns + window_ns,
+        windows: on.len(),
+        window_ns,
+        share,
+        in_flight: sum(&on, |w| w.in_flight) / on.len() as f64,
+        most_in_flight: on.iter().map(|w| w.in_flight).fold(0.0, f64::max),
+        needed_in_flight: needed,
+        latency_us: latency(&on),
+        light_us,
+        request_bytes,
+    })
+}
+
+/// The middle of the interval of rates, 5 % either way, that holds most windows; of equals the fastest.
+fn densest(full: &[&Joined]) -> Option<f64> {
+    let mut rates: Vec<f64> = full.iter().map(|w| w.bytes_per_s).filter(|r| *r > 0.0).collect();
+    rates.sort_by(f64::total_cmp);
+    let held = |from: usize| rates.partition_point(|r| *r <= rates[from] * (1.0 + 2.0 * WIDTH)) - from;
+    let from = (0..rates.len()).max_by_key(|from| held(*from))?;
+    nearest_rank(&mut rates[from..from + held(from)].to_vec(), 0.5)
+}
+
+/// Whether bytes per second vary less than I/Os per second do, or sizes hardly vary: a limit of bytes, not of requests.
+fn by_bytes(on: &[&Joined]) -> bool {
+    let spread = |value: fn(&Joined) -> f64| {
+        let mean = on.iter().map(|w| value(w)).sum::<f64>() / on.len() as f64;
+        (on.iter().map(|w| (value(w) / mean - 1.0).powi(2)).sum::<f64>() / on.len() as f64).sqrt()
+    };
+    spread(|w| w.bytes_per_s) <= spread(|w| w.ios_per_s).max(0.02)
+}
+
+/// The finding.
+pub(in crate::analysis) fn finding(dev: DevId, p: &Plateau) -> Finding {
+    Finding {
+        kind: FindingKind::BandwidthSaturation,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns: p.from_ns,
+        to_ns: p.to_ns,
+        severity: if p.share >= WARNING { Severity::Warning } else { Severity::Info },
+        summary: format!(
+            "Throughput stays at {}/s in {:.0} % of the time while {:.0} I/Os are in flight (up to {:.0}), where {:.1} would do: \
+             more demand only waits. Latency there is {}, at light load {}.",
+            amount(p.limit_bytes_per_s),
+            100.0 * p.share,
+            p.in_flight,
+            p.most_in_flight,
+            p.needed_in_flight,
+            time(p.latency_us),
+            time(p.light_us),
+        ),
+        evidence: evidence([
+            ("plateau_bytes_per_s", json!(p.limit_bytes_per_s)),
+            ("plateau_range_bytes_per_s", json!(p.limit_range)),
+            ("plateau_percent", json!(100.0 * p.share)),
+            ("windows", json!(p.windows)),
+            ("window_s", json!(p.window_ns as f64 / 1e9)),
+            ("mean_in_flight", json!(p.in_flight)),
+            ("max_in_flight", json!(p.most_in_flight)),
+            ("needed_in_flight", json!(p.needed_in_flight)),
+            ("plateau_mean_us", json!(p.latency_us)),
+            ("light_mean_us", json!(p.light_us)),
+            ("mean_request_bytes", json!(p.request_bytes)),
+        ]),
+    }
+}

@@ -1,0 +1,229 @@
+//! A18's ground: throughput, latency, concurrency and busy time of each device in windows of 100 ms or more.
+
+use serde::Serialize;
+
+use crate::analysis::stream::kept_slots::KeptSlots;
+use crate::analysis::stream::last_slot::LastSlot;
+use crate::analysis::stream::order::{End, Span, Sweep};
+use crate::analysis::stream::window::Window;
+
+/// One window of one device. Sums of times are whole numbers below 2^53 in all but absurd windows.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Sums {
+    ios: u32,
+    bytes: u64,
+    total_ns: f64,
+    area_ns: f64,
+    busy_ns: i64,
+}
+
+/// One window as rates.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct LoadPoint {
+    /// Beginning, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Length.
+    pub len_ns: i64,
+    /// I/Os completed per second (X).
+    pub ios_per_s: f64,
+    /// Bytes completed per second.
+    pub bytes_per_s: f64,
+    /// Mean latency of those that completed, in microseconds (R); `None` if none did.
+    pub mean_us: Option<f64>,
+    /// Mean number in flight (L).
+    pub in_flight: f64,
+    /// Percent of time with anything in flight (U).
+    pub busy_percent: f64,
+}
+
+/// The windows of one device in which anything happened, of all that there were.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Load {
+    /// Beginning of the first window.
+    pub from_ns: i64,
+    /// Length of each.
+    pub len_ns: i64,
+    /// How many there were, with I/O or without.
+    pub windows: usize,
+    /// Those with anything in flight or completed, in order of time.
+    pub points: Vec<LoadPoint>,
+}
+
+impl Load {
+    /// Which of the windows `point` is.
+    pub fn index(&self, point: &LoadPoint) -> usize {
+        ((point.from_ns - self.from_ns) / self.len_ns.max(1)).max(0) as usize
+    }
+}
+
+/// Accumulates [`LoadPoint`]s of one device, swept in the order of time. When windows become too many, pairs are joined.
+#[derive(Debug, Clone)]
+pub struct LoadWindows {
+    window: Window,
+    len_ns: i64,
+    level: i64,
+    since_ns: i64,
+    sums: KeptSlots<Sums>,
+    /// Where the sweep is, and where completions are.
+    swept: (LastSlot, usize),
+    completed: (LastSlot, usize),
+}
+
+impl LoadWindows {
+    /// Shortest window: 100 ms.
+    pub const SHORTEST_NS: i64 = 100_000_000;
+
+    /// Most windows: two to four hours at 100 ms.
+    pub const MOST: usize = 1 << 17;
+
+    /// Over `window`.
+    pub fn new(window: Window) -> LoadWindows {
+        LoadWindows {
+            window,
+            len_ns: Self::SHORTEST_NS,
+            level: 0,
+            since_ns: window.from_ns,
+            sums: KeptSlots::default(),
+            swept: (LastSlot::new(), 0),
+            completed: (LastSlot::new(), 0),
+        }
+    }
+
+    /// Windows kept.
+    pub fn kept(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Makes windows twice as long.
+    pub fn halve(&mut self) {
+        self.sums.join_pairs(|a, b| *a = joined(*a, b));
+        self.len_ns *= 2;
+        (self.swept, self.completed) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
+    }
+
+    fn advance(&mut self, to_ns: i64) {
+        let to_ns = to_ns.min(self.window.to_ns);
+        if self.level <= 0 {
+            self.since_ns = self.since_ns.max(to_ns);
+            return;
+        }
+        while self.since_ns < to_ns {
+            let (slot, near) = &mut self.swept;
+            let i = slot.index(self.since_ns, self.window.from_ns, self.len_ns) as usize;
+            if i >= Self::MOST {
+                self.halve();
+                continue;
+            }
+            let until = to_ns.min(slot.end_ns());
+            let sums = self.sums.at(i as u32, near);
+            sums.area_ns += self.level as f64 * (until - self.since_ns) as f64;
+            sums.busy_ns += until - self.since_ns;
+            self.since_ns = until;
+        }
+    }
+
+    /// An I/O completes: it counts in the window of its completion.
+    pub fn complete(&mut self, done_ns: i64, bytes: i64, total_ns: i64) {
+        while self.window.contains(done_ns) {
+            let (slot, near) = &mut self.completed;
+            let i = slot.index(done_ns, self.window.from_ns, self.len_ns) as usize;
+            if i >= Self::MOST {
+                self.halve();
+                continue;
+            }
+            let sums = self.sums.at(i as u32, near);
+            sums.ios += 1;
+            sums.bytes += bytes.max(0) as u64;
+            sums.total_ns += total_ns as f64;
+            break;
+        }
+    }
+
+    /// The whole windows.
+    pub fn finish(mut self, window: Window) -> Load {
+        self.window = window;
+        self.advance(window.to_ns);
+        let windows = (window.len_ns() / self.len_ns) as usize;
+        let (from_ns, len_ns) = (window.from_ns, self.len_ns);
+        let s = len_ns as f64 / 1e9;
+        let point = |(i, w): (u32, Sums)| LoadPoint {
+            from_ns: from_ns + i64::from(i) * len_ns,
+            len_ns,
+            ios_per_s: f64::from(w.ios) / s,
+            bytes_per_s: w.bytes as f64 / s,
+            mean_us: (w.ios > 0).then(|| w.total_ns / f64::from(w.ios) / 1e3),
+            in_flight: w.area_ns / len_ns as f64,
+            busy_percent: 100.0 * w.busy_ns as f64 / len_ns as f64,
+        };
+        let points = self.sums.before(windows as u32).into_iter().map(point).collect();
+        Load { from_ns, len_ns, windows, points }
+    }
+}
+
+fn joined(a: Sums, b: &Sums) -> Sums {
+    Sums {
+        ios: a.ios.saturating_add(b.ios),
+        bytes: a.bytes + b.bytes,
+        total_ns: a.total_ns + b.total_ns,
+        area_ns: a.area_ns + b.area_ns,
+        busy_ns: a.busy_ns + b.busy_ns,
+    }
+}
+
+impl Sweep for LoadWindows {
+    fn start(&mut self, span: &Span) {
+        self.advance(span.start_ns);
+        self.level += 1;
+    }
+
+    fn done(&mut self, end: &End) {
+        self.advance(end.at_ns);
+        self.level -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Class;
+
+    #[test]
+    fn windows_hold_rates_and_littles_law() {
+        let mut w = LoadWindows::new(Window::OPEN);
+        // 10 ms of service each 20 ms: X = 50/s, R = 10 ms, L = 0.5, U = 50 %.
+        for i in 0..50 {
+            let start_ns = i * 20_000_000;
+            let span = Span {
+                start_ns,
+                done_ns: start_ns + 10_000_000,
+                sector: -1,
+                sectors: 8,
+                key: 0,
+                class: Class::Read,
+                waited_us: 0,
+            };
+            w.start(&span);
+            w.done(&End::of(&span));
+            w.complete(span.done_ns, 4096, 10_000_000);
+        }
+        let load = w.finish(Window::new(0, 1_050_000_000));
+        assert_eq!((load.windows, load.points.len()), (10, 10), "half a window is none");
+        for p in load.points {
+            assert_eq!((p.ios_per_s, p.mean_us, p.in_flight, p.busy_percent), (50.0, Some(10_000.0), 0.5, 50.0));
+        }
+    }
+
+    #[test]
+    fn a_long_recording_has_longer_windows() {
+        let mut w = LoadWindows::new(Window::OPEN);
+        for i in 0..20 {
+            w.complete(i * 1000 * 1_000_000_000, 512, 1000);
+        }
+        let load = w.finish(Window::new(0, 20_000_000_000_000));
+        assert_eq!((load.windows, load.points.len()), (100_000, 20), "windows without I/O take no room");
+        assert_eq!(load.index(&load.points[1]), 5000);
+        let points = load.points;
+        assert_eq!(points[0].len_ns, 200_000_000);
+        assert_eq!(points.iter().map(|p| p.ios_per_s * 0.2).sum::<f64>().round() as u64, 20);
+    }
+}

@@ -1,0 +1,500 @@
+//! A18: how much a device can take, where its knee is, and how far from it it runs.
+//!
+//! Throughput X grows with the number in flight L until it does not: the plateau is `X_max`. With the unloaded latency
+//! `R_min`, `N* = X_max R_min` (Little; Denning and Buzen's knee) is the number that the device serves at once. Being
+//! busy 100 % of the time says nothing: a device with L < N* has room. Intervals are 95 % and come from resampling
+//! stretches of the recording (block bootstrap), which keeps what lies close in time together.
+
+pub mod bandwidth;
+pub mod load;
+pub mod mix;
+pub mod models;
+pub mod queue_full;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::analysis::capacity::load::{Load, LoadPoint};
+use crate::analysis::capacity::mix::Cost;
+use crate::analysis::capacity::models::{Bin, Fit, fits};
+use crate::analysis::math::stats::{Shuffler, nearest_rank};
+
+/// How a device runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CapacityState"))]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Less than a twentieth of the time busy.
+    Idle,
+    /// Busy, and it would serve more at once.
+    ParallelHeadroom,
+    /// Close to the knee: more load means more waiting.
+    NearKnee,
+    /// Beyond the knee: more load means only more waiting.
+    Saturated,
+    /// I/Os wait in the kernel's queues for longer than the device takes, while the device has room: something above it
+    /// holds them back.
+    ThrottledElsewhere,
+    /// Its capacity was not reached in this recording, so nobody can say.
+    CapacityNotObserved,
+    /// `L` and `X R` disagree by more than 5 %: I/Os are missing, or most were in flight at the edges.
+    Inconsistent,
+}
+
+/// What is known of a device besides its windows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known {
+    /// I/Os and bytes per second of reads and of writes, over the whole recording.
+    pub rates: [(f64, f64); 2],
+    /// What reads and writes cost.
+    pub costs: [Option<Cost>; 2],
+    /// Mean time in the kernel's queues in microseconds.
+    pub queue_us: Option<f64>,
+    /// Mean time at the device in microseconds.
+    pub device_us: Option<f64>,
+}
+
+/// What the recording shows of one device's capacity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Capacity {
+    /// Windows with I/O: n of everything.
+    pub windows: usize,
+    /// Length of a window.
+    pub window_ns: i64,
+    /// Throughput at the plateau, in I/Os per second; `None` if there was none.
+    pub max_ios_per_s: Option<f64>,
+    /// Its 95 % interval.
+    pub max_ios_per_s_ci: Option<(f64, f64)>,
+    /// Unloaded latency: mean at L < 0.2, or of the tenth of the time with least in flight if it was never so idle.
+    pub min_us: Option<f64>,
+    /// Its 95 % interval.
+    pub min_us_ci: Option<(f64, f64)>,
+    /// `N* = X_max R_min`: effective parallelism.
+    pub knee_in_flight: Option<f64>,
+    /// Its 95 % interval.
+    pub knee_in_flight_ci: Option<(f64, f64)>,
+    /// Mean L over the windows.
+    pub mean_in_flight: f64,
+    /// Percent of windows with I/O that lie beyond the knee (`L >= 2 N*` at the plateau).
+    pub saturated_percent: Option<f64>,
+    /// Room left: `1 - X / X_max` at the mean load.
+    pub headroom: Option<f64>,
+    /// What reads and writes of this recording cost, alone on the device.
+    pub costs: [Option<Cost>; 2],
+    /// Load of the mixture: `Σ X_i (a_i + b_i bytes_i) / N*`; `None` without a knee or costs.
+    pub mix_load: Option<f64>,
+    /// `|L - X R| / L` over all windows.
+    pub little_residual: Option<f64>,
+    /// Models of throughput against number in flight, the best first; none where the data contradict themselves.
+    pub models: Vec<Fit>,
+    /// L and I/Os per second at which the best model gives most throughput for its latency.
+    pub best_power: Option<(f64, f64)>,
+    /// I/Os per second that could come on top before the mean latency doubles from unloaded, by the best model and never
+    /// more than a fifth beyond what was observed.
+    pub ios_left_at_twice_min: Option<f64>,
+    /// Most of the time.
+    pub state: State,
+}
+
+/// Reads capacity off the windows of one device.
+pub fn capacity(load: &Load, known: &Known) -> Capacity {
+    let busy: Vec<&LoadPoint> = load.points.iter().filter(|p| p.in_flight > 0.0).collect();
+    let sample = Sample::of(load);
+    let little_residual = little(&busy);
+    let consistent = little_residual.is_none_or(|r| r <= LITTLE);
+    let mut whole = sample.estimate(&vec![1.0; sample.blocks], None);
+    if !consistent || !whole.reached_capacity() {
+        (whole.plateau, whole.plateau_from) = (None, None);
+    }
+    let spread = sample.bootstrap(&whole);
+    let n = busy.len().max(1) as f64;
+    let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
+    let beyond = |k: f64| busy.iter().filter(|p| p.in_flight >= 2.0 * k.max(1.0)).count() as f64;
+    let models = if consistent { fits(&whole.bins) } else { Vec::new() };
+    let best = models.first().map(|f| f.model);
+    let most_seen = busy.iter().map(|p| p.ios_per_s).fold(0.0, f64::max);
+    let at_twice = best.zip(whole.min_us).and_then(|(m, us)| m.ios_at_latency(2.0 * us));
+    let mut result = Capacity {
+        windows: busy.len(),
+        window_ns: load.len_ns,
+        max_ios_per_s: whole.plateau,
+        max_ios_per_s_ci: whole.plateau.and_then(|_| interval(&spread, |e| e.plateau)),
+        min_us: whole.min_us,
+        min_us_ci: whole.min_us.and_then(|_| interval(&spread, |e| e.min_us)),
+        knee_in_flight: whole.knee(),
+        knee_in_flight_ci: whole.knee().and_then(|_| interval(&spread, Estimate::knee)),
+        mean_in_flight: busy.iter().map(|p| p.in_flight).sum::<f64>() / n,
+        saturated_percent: whole.knee().map(|k| 100.0 * beyond(k) / n),
+        headroom: whole.plateau.map(|x| (1.0 - mean_x / x).max(0.0)),
+        costs: known.costs,
+        mix_load: whole.knee().and_then(|k| mix::load(&known.rates, &known.costs, k.max(1.0))),
+        little_residual,
+        best_power: best.filter(|_| whole.plateau.is_some()).map(|m| m.best_power()),
+        ios_left_at_twice_min: at_twice.map(|x| (x.min(FARTHEST * most_seen) - mean_x).max(0.0)),
+        models,
+        state: State::CapacityNotObserved,
+    };
+    result.state = state(load, &result, known);
+    result
+}
+
+/// Beyond so many times the highest observed throughput no model is believed.
+const FARTHEST: f64 = 1.2;
+
+/// More disagreement between `L` and `X R` than this, and nothing is fitted.
+const LITTLE: f64 = 0.05;
+
+fn state(load: &Load, c: &Capacity, known: &Known) -> State {
+    let all = load.windows.max(1) as f64;
+    let busy_percent = load.points.iter().map(|p| p.busy_percent).sum::<f64>() / all;
+    match c.knee_in_flight {
+        _ if busy_percent < 5.0 => State::Idle,
+        _ if c.little_residual.is_some_and(|r| r > LITTLE) => State::Inconsistent,
+        None => State::CapacityNotObserved,
+        Some(knee) if is_held_back(c, known, knee) => State::ThrottledElsewhere,
+        Some(knee) if c.mean_in_flight >= 2.0 * knee.max(1.0) => State::Saturated,
+        Some(knee) if c.mean_in_flight >= 0.7 * knee => State::NearKnee,
+        Some(_) => State::ParallelHeadroom,
+    }
+}
+
+/// Most of the time is spent waiting, and yet the device itself has less than a quarter of what it serves at once.
+fn is_held_back(c: &Capacity, known: &Known, knee: f64) -> bool {
+    known.queue_us.zip(known.device_us).is_some_and(|(queue, device)| {
+        let at_device = c.mean_in_flight * device / (queue + device).max(f64::MIN_POSITIVE);
+        queue > device && at_device < 0.25 * knee
+    })
+}
+
+/// Little's law over all windows, that is up to what is in flight at their ends.
+fn little(points: &[&LoadPoint]) -> Option<f64> {
+    let l: f64 = points.iter().map(|p| p.in_flight).sum();
+    let xr: f64 = points.iter().filter_map(|p| Some(p.ios_per_s * p.mean_us? / 1e6)).sum();
+    (l > 0.0).then(|| (l - xr).abs() / l)
+}
+
+/// What one (re)sample says.
+struct Estimate {
+    /// Mean throughput of those windows on the plateau in which the device was never idle.
+    plateau: Option<f64>,
+    /// First bin on it.
+    plateau_from: Option<i64>,
+    /// Mean busy percent of the windows on it.
+    plateau_busy: f64,
+    min_us: Option<f64>,
+    /// Mean number in flight where `min_us` was read off.
+    min_in_flight: f64,
+    bins: Vec<Bin>,
+}
+
+/// A knee below this is no device's: one I/O at a time gives 1, less noise.
+const LEAST_KNEE: f64 = 0.8;
+/// On a plateau the device has no time to idle; M/M/1, the idlest, has this at the shortest plateau that is told as one.
+const BUSY_PERCENT: f64 = 85.0;
+/// Never idle, up to what rounding and the moments between two I/Os take.
+const FULL_PERCENT: f64 = 99.0;
+/// Fewer such windows say nothing.
+const MIN_FULL: f64 = 5.0;
+/// Unloaded is where at most this share of the knee is in flight.
+const LIGHT: f64 = 0.5;
+
+impl Estimate {
+    /// Whether the plateau can be the device's doing. A load that comes at a limited rate has a plateau too, of its own
+    /// making: latency varies at the same throughput. It idles there, or was never seen far below the "knee", or the knee
+    /// says that less than one I/O at a time is all that the device can do.
+    fn reached_capacity(&self) -> bool {
+        self.knee().is_some_and(|knee| {
+            knee >= LEAST_KNEE && self.plateau_busy >= BUSY_PERCENT && self.min_in_flight <= LIGHT * knee
+        })
+    }
+
+    fn knee(&self) -> Option<f64> {
+        Some(self.plateau? * self.min_us? / 1e6)
+    }
+}
+
+/// Sums of the windows of one block whose L lies in one bin.
+#[derive(Clone, Copy, Default)]
+struct BinSums {
+    in_flight: f64,
+    ios_per_s: f64,
+    busy: f64,
+    windows: f64,
+    /// Throughput and number of those in which the device was never idle.
+    full_ios_per_s: f64,
+    full_windows: f64,
+}
+
+/// Ten windows: which block they are in, mean L, sums of X and of X R.
+struct Stretch {
+    block: usize,
+    in_flight: f64,
+    ios: f64,
+    us: f64,
+}
+
+/// The windows in blocks of at least ten, of which the bootstrap draws.
+struct Sample {
+    blocks: usize,
+    bins: Vec<BTreeMap<i64, BinSums>>,
+    /// By L.
+    stretches: Vec<Stretch>,
+}
+
+impl Sample {
+    /// So many blocks at most.
+    const BLOCKS: usize = 200;
+    /// Times it is drawn anew.
+    const DRAWS: usize = 200;
+    /// Fewer blocks say nothing of their own spread.
+    const LEAST_BLOCKS: usize = 8;
+
+    fn of(load: &Load) -> Sample {
+        let len = load.windows.div_ceil(Self::BLOCKS).next_multiple_of(10).max(10);
+        let blocks = load.windows.div_ceil(len);
+        let mut sample = Sample { blocks, bins: vec![BTreeMap::new(); blocks], stretches: Vec::new() };
+        for windows in load.points.chunk_by(|a, b| load.index(a) / len == load.index(b) / len) {
+            sample.bins[load.index(&windows[0]) / len] = binned(windows);
+        }
+        for ten in load.points.chunk_by(|a, b| load.index(a) / 10 == load.index(b) / 10) {
+            let first = load.index(&ten[0]) / 10 * 10;
+            sample.stretches.extend(stretch(first / len, ten, (load.windows - first).min(10)));
+        }
+        sample.stretches.sort_by(|a, b| a.in_flight.total_cmp(&b.in_flight));
+        sample
+    }
+
+    /// With every block counted `times[block]` times. `plateau_from` is where another estimate saw the plateau begin:
+    /// whether there is one is asked once.
+    fn estimate(&self, times: &[f64], plateau_from: Option<i64>) -> Estimate {
+        let mut sums: BTreeMap<i64, BinSums> = BTreeMap::new();
+        for (block, weight) in self.bins.iter().zip(times).filter(|(_, t)| **t > 0.0) {
+            for (bin, s) in block {
+                let sum = sums.entry(*bin).or_default();
+                sum.in_flight += weight * s.in_flight;
+                sum.ios_per_s += weight * s.ios_per_s;
+                sum.busy += weight * s.busy;
+                sum.windows += weight * s.windows;
+                sum.full_ios_per_s += weight * s.full_ios_per_s;
+                sum.full_windows += weight * s.full_windows;
+            }
+        }
+        let mean = |s: BinSums| Bin {
+            in_flight: s.in_flight / s.windows,
+            ios_per_s: s.ios_per_s / s.windows,
+            weight: s.windows,
+        };
+        // Bins of fewer than three windows say nothing.
+        let solid: Vec<(i64, BinSums)> = sums.into_iter().filter(|(_, s)| s.windows >= 3.0).collect();
+        let bins: Vec<Bin> = solid.iter().map(|b| mean(b.1)).collect();
+        let from = plateau_from.or_else(|| Some(solid[plateau_of(&isotonic(&bins))?].0));
+        let on_plateau = || solid.iter().filter(|(key, _)| from.is_some_and(|from| *key >= from)).map(|(_, s)| s);
+        let sum = |of: fn(&BinSums) -> f64| on_plateau().map(of).sum::<f64>();
+        let (busy, windows, full) = (sum(|s| s.busy), sum(|s| s.windows), sum(|s| s.full_windows));
+        // What a device takes shows only while it has no time to idle: a random load of less idles on any plateau.
+        let plateau = (full >= MIN_FULL).then(|| sum(|s| s.full_ios_per_s) / full);
+        let (min_us, min_in_flight) = self.unloaded(times);
+        Estimate { plateau, plateau_from: from, plateau_busy: busy / windows.max(1.0), min_us, min_in_flight, bins }
+    }
+
+    /// Mean latency in microseconds, and mean number in flight, of the I/Os in stretches with L < 0.2; where there are
+    /// fewer than three, of the tenth of stretches with least in flight. (Choosing short windows by L would choose the
+    /// short I/Os: L = X R.)
+    fn unloaded(&self, times: &[f64]) -> (Option<f64>, f64) {
+        let all: f64 = self.stretches.iter().map(|s| times[s.block]).sum();
+        let light: f64 = self.stretches.iter().take_while(|s| s.in_flight < 0.2).map(|s| times[s.block]).sum();
+        let mut left = if light >= 3.0 { light } else { (all / 10.0).floor().max(3.0).min(all) };
+        let (mut ios, mut us, mut in_flight, mut windows) = (0.0, 0.0, 0.0, 0.0);
+        for s in &self.stretches {
+            let weight = times[s.block].min(left);
+            left -= weight;
+            ios += weight * s.ios;
+            us += weight * s.us;
+            in_flight += weight * s.in_flight;
+            windows += weight;
+        }
+        ((ios > 0.0).then(|| us / ios), in_flight / f64::max(windows, 1.0))
+    }
+
+    fn bootstrap(&self, whole: &Estimate) -> Vec<Estimate> {
+        if self.blocks < Self::LEAST_BLOCKS {
+            return Vec::new();
+        }
+        let mut lot = Shuffler::new(0x5eed_0a18);
+        let mut draw = || {
+            let mut times = vec![0.0; self.blocks];
+            (0..self.blocks).for_each(|_| times[lot.below(self.blocks as u64) as usize] += 1.0);
+            if whole.plateau.is_some() {
+                return self.estimate(&times, whole.plateau_from);
+            }
+            // Without a plateau nothing but the unloaded latency is asked for.
+            let (min_us, min_in_flight) = self.unloaded(&times);
+            Estimate { plateau: None, plateau_from: None, plateau_busy: 0.0, min_us, min_in_flight, bins: Vec::new() }
+        };
+        (0..Self::DRAWS).map(|_| draw()).collect()
+    }
+}
+
+/// The middle 95 % of what the draws say; `None` unless nine of ten say something.
+fn interval(draws: &[Estimate], of: impl Fn(&Estimate) -> Option<f64>) -> Option<(f64, f64)> {
+    let mut values: Vec<f64> = draws.iter().filter_map(of).collect();
+    if values.is_empty() || values.len() * 10 < draws.len() * 9 {
+        return None;
+    }
+    Some((nearest_rank(&mut values, 0.025)?, nearest_rank(&mut values, 0.975)?))
+}
+
+/// Windows binned by L, four bins an octave.
+fn binned(windows: &[LoadPoint]) -> BTreeMap<i64, BinSums> {
+    let mut bins: BTreeMap<i64, BinSums> = BTreeMap::new();
+    for p in windows.iter().filter(|p| p.in_flight >= 0.01) {
+        let b = bins.entry((4.0 * p.in_flight.log2()).floor() as i64).or_default();
+        b.in_flight += p.in_flight;
+        b.ios_per_s += p.ios_per_s;
+        b.busy += p.busy_percent;
+        b.windows += 1.0;
+        if p.busy_percent >= FULL_PERCENT {
+            b.full_ios_per_s += p.ios_per_s;
+            b.full_windows += 1.0;
+        }
+    }
+    bins
+}
+
+/// `ten` are those of `windows` in which anything happened.
+fn stretch(block: usize, ten: &[LoadPoint], windows: usize) -> Option<Stretch> {
+    let of = |f: fn(&LoadPoint) -> f64| ten.iter().map(f).sum::<f64>();
+    let ios = of(|p| p.ios_per_s);
+    let us = of(|p| p.ios_per_s * p.mean_us.unwrap_or(0.0));
+    (ios > 0.0).then(|| Stretch { block, in_flight: of(|p| p.in_flight) / windows as f64, ios, us })
+}
+
+/// Pool adjacent violators: the closest curve that never falls.
+fn isotonic(bins: &[Bin]) -> Vec<Bin> {
+    let mut pools: Vec<(f64, f64, usize)> = Vec::new();
+    for b in bins {
+        pools.push((b.ios_per_s, b.weight, 1));
+        while let [.., a, z] = pools[..] {
+            if a.0 <= z.0 {
+                break;
+            }
+            pools.truncate(pools.len() - 2);
+            pools.push(((a.0 * a.1 + z.0 * z.1) / (a.1 + z.1), a.1 + z.1, a.2 + z.2));
+        }
+    }
+    let levels = pools.into_iter().flat_map(|(x, _, n)| std::iter::repeat_n(x, n));
+    bins.iter().zip(levels).map(|(b, x)| Bin { ios_per_s: x, ..*b }).collect()
+}
+
+/// The first of the bins (never falling) on the plateau: twice as many are in flight there as where throughput comes
+/// within a tenth of its end, so that doubling them gained next to nothing. `None` if L did not go that far.
+fn plateau_of(bins: &[Bin]) -> Option<usize> {
+    let last = bins.last()?;
+    let knee = bins.iter().find(|b| b.ios_per_s >= 0.9 * last.ios_per_s)?;
+    bins.iter().position(|b| b.in_flight >= 2.0 * knee.in_flight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(l: f64, x: f64) -> LoadPoint {
+        LoadPoint {
+            from_ns: 0,
+            len_ns: 1,
+            ios_per_s: x,
+            bytes_per_s: 0.0,
+            mean_us: Some(1e6 * l / x),
+            in_flight: l,
+            busy_percent: (100.0 * l).min(100.0),
+        }
+    }
+
+    fn capacity(points: &[LoadPoint], known: &Known) -> Capacity {
+        let points: Vec<LoadPoint> = points.iter().zip(0..).map(|(p, i)| LoadPoint { from_ns: i, ..*p }).collect();
+        super::capacity(&Load { from_ns: 0, len_ns: 1, windows: points.len(), points }, known)
+    }
+
+    /// A device that serves `c` at once for 1 ms each, in a closed loop of n.
+    fn closed(c: f64, ns: &[f64]) -> Vec<LoadPoint> {
+        ns.iter().flat_map(|n| (0..10).map(|_| point(*n, n.min(c) * 1000.0))).collect()
+    }
+
+    #[test]
+    fn a_ladder_shows_the_knee_and_the_state() {
+        let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        let c = capacity(&ladder, &Known::default());
+        assert_eq!((c.max_ios_per_s.map(f64::round), c.min_us.map(f64::round)), (Some(8000.0), Some(1000.0)));
+        assert!((c.knee_in_flight.expect("seen") - 8.0).abs() < 0.1);
+        assert_eq!(c.state, State::NearKnee, "mean L is just below the knee: {c:?}");
+        assert!((c.saturated_percent.expect("seen") - 25.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_narrow_range_of_load_shows_no_capacity() {
+        let c = capacity(&closed(1.0, &[0.99, 1.0]), &Known::default());
+        assert_eq!((c.max_ios_per_s, c.state), (None, State::CapacityNotObserved));
+        assert_eq!(capacity(&[], &Known::default()).state, State::Idle);
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_and_the_best_model_is_named() {
+        let mut lot = Shuffler::new(11);
+        let law = crate::analysis::capacity::models::Model::Mmc { servers: 4, service_us: 1000.0 };
+        let rough = |l: f64, lot: &mut Shuffler| point(l, law.ios_per_s(l) * (0.9 + lot.below(2001) as f64 * 1e-4));
+        let mut ladder = Vec::new();
+        for i in 0..400 {
+            let l = 0.05 * 1.22f64.powi((i * 7) % 40);
+            ladder.extend((0..10).map(|_| rough(l, &mut lot)));
+        }
+        let c = capacity(&ladder, &Known::default());
+        let (low, high) = c.max_ios_per_s_ci.expect("enough blocks");
+        assert!(low <= 4000.0 && 3900.0 <= high && high - low < 200.0, "{c:?}");
+        let (low, high) = c.knee_in_flight_ci.expect("enough blocks");
+        assert!(low <= c.knee_in_flight.expect("seen") && c.knee_in_flight <= Some(high), "{c:?}");
+        let best = c.models.first().expect("fitted");
+        assert!(matches!(best.model, crate::analysis::capacity::models::Model::Mmc { servers: 4, .. }), "{best:?}");
+        assert!(c.best_power.is_some() && c.ios_left_at_twice_min.is_some());
+    }
+
+    #[test]
+    fn what_waits_above_an_idle_device_is_held_back_elsewhere() {
+        let ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        let held = Known { queue_us: Some(9000.0), device_us: Some(1000.0), ..Known::default() };
+        assert_eq!(capacity(&ladder, &held).state, State::ThrottledElsewhere);
+        let busy = Known { queue_us: Some(500.0), device_us: Some(1000.0), ..Known::default() };
+        assert_eq!(capacity(&ladder, &busy).state, State::NearKnee);
+    }
+
+    #[test]
+    fn contradictions_are_not_fitted() {
+        let mut ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        ladder.iter_mut().for_each(|p| p.mean_us = p.mean_us.map(|us| us * 1.2));
+        let c = capacity(&ladder, &Known::default());
+        assert_eq!((c.state, c.models.len()), (State::Inconsistent, 0));
+        assert_eq!((c.max_ios_per_s, c.knee_in_flight, c.headroom), (None, None, None));
+    }
+
+    #[test]
+    fn a_plateau_that_is_not_the_devices_is_none() {
+        let rates = |ladder: &[(f64, f64)]| {
+            let points: Vec<_> = ladder.iter().flat_map(|(l, x)| (0..10).map(|_| point(*l, *x))).collect();
+            let c = capacity(&points, &Known::default());
+            (c.max_ios_per_s, c.knee_in_flight, c.state)
+        };
+        let unseen = (None, None, State::CapacityNotObserved);
+        // 500 I/Os/s of 0.2 ms and more, whatever their latency: a knee at a tenth.
+        assert_eq!(rates(&[(0.1, 500.0), (0.2, 500.0), (0.4, 500.0), (0.8, 500.0)]), unseen);
+        // 5000 of 0.4 ms and more: never seen far below.
+        assert_eq!(rates(&[(2.0, 5000.0), (4.0, 5000.0), (8.0, 5000.0)]), unseen);
+    }
+
+    #[test]
+    fn a_plateau_on_which_the_device_idles_is_none() {
+        let mut ladder = closed(8.0, &[0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+        ladder.iter_mut().for_each(|p| p.busy_percent = p.busy_percent.min(70.0));
+        let c = capacity(&ladder, &Known::default());
+        assert_eq!((c.knee_in_flight, c.state), (None, State::CapacityNotObserved));
+    }
+}

@@ -1,0 +1,225 @@
+//! Does the kernel hold requests back because the device, or its driver, takes no more at once?
+//!
+//! A *full stretch* is a run of reads and writes that all waited for their issue, of which at least every fourth went into the
+//! last place: as many were then with the device as ever in the recording. One that is issued without waiting ends it. A
+//! program that keeps a fixed number in flight reaches the same level each time, but nothing waits: that is no full queue. Nor
+//! is it one where requests wait although a place is free for half of the time or more.
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analysis::findings::formatting::time;
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::order::{End, Span, Sweep};
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, DevId};
+
+/// Less is the way through the scheduler, no waiting.
+const MIN_WAIT_US: u32 = 50;
+/// Shorter stretches are bursts: 100 ms.
+const MIN_NS: i64 = 100_000_000;
+/// All together, and the longest one, last at least so long; and this share of the recording.
+const MIN_TOTAL_NS: i64 = 1_000_000_000;
+const MIN_LONGEST_NS: i64 = 500_000_000;
+const MIN_SHARE: f64 = 0.05;
+/// One stretch has so many requests: at 80 % load a server that takes one at a time is hardly ever busy for so many in a row.
+const MIN_IOS: u64 = 700;
+/// One in so many goes into the last place.
+const INTO_LAST: u64 = 4;
+/// For this share of its time a place may be free: those that wait come in after the ones that leave.
+const MOST_FREE: f64 = 0.5;
+/// A warning has this share of the recording, and requests that wait for longer than the device takes.
+const WARNING: f64 = 0.2;
+/// Stretches kept; of more the shortest are forgotten.
+const MOST: usize = 4096;
+
+/// A run of issues.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    from_ns: i64,
+    to_ns: i64,
+    ios: u64,
+    /// Those that filled the queue.
+    last_places: u64,
+    waited_us: u64,
+    device_ns: i64,
+    longest_wait_us: u32,
+    /// Time with a place free.
+    free_ns: i64,
+}
+
+/// A queue that was full.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct QueueFull {
+    /// How many reads and writes the device had at once, and never more.
+    pub level: i64,
+    /// The first and the last stretch, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// See above.
+    pub to_ns: i64,
+    /// Stretches of 100 ms or more.
+    pub stretches: usize,
+    /// Their length together.
+    pub full_ns: i64,
+    /// The longest.
+    pub longest_ns: i64,
+    /// Share of the recording.
+    pub share: f64,
+    /// Requests issued in them.
+    pub ios: u64,
+    /// Mean time that these waited, in microseconds.
+    pub wait_us: f64,
+    /// Longest.
+    pub longest_wait_us: u32,
+    /// Mean time that the device then took.
+    pub device_us: f64,
+}
+
+/// Accumulates full stretches of one device; swept in the order of issue.
+#[derive(Debug)]
+pub(in crate::analysis) struct FullSweep {
+    window: Window,
+    level: i64,
+    most: i64,
+    /// Since when a place is free.
+    free_since_ns: Option<i64>,
+    open: Option<Stretch>,
+    found: Vec<Stretch>,
+}
+
+impl FullSweep {
+    /// For requests issued inside `window`.
+    pub fn new(window: Window) -> FullSweep {
+        FullSweep { window, level: 0, most: 0, free_since_ns: None, open: None, found: Vec::new() }
+    }
+
+    fn close(&mut self) {
+        let is_full = |s: &Stretch| {
+            let len_ns = s.to_ns - s.from_ns;
+            len_ns >= MIN_NS && s.last_places * INTO_LAST >= s.ios && s.free_ns as f64 <= MOST_FREE * len_ns as f64
+        };
+        self.found.extend(self.open.take().filter(is_full));
+        if self.found.len() >= 2 * MOST {
+            self.found.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
+            self.found.truncate(MOST);
+        }
+    }
+
+    /// The answer; stretches where I/Os are missing do not count.
+    pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<QueueFull> {
+        self.close();
+        let mut found = self.found;
+        found.retain(|s| !losses.overlap(dev, s.from_ns, s.to_ns));
+        let length = |s: &Stretch| s.to_ns - s.from_ns;
+        let (full_ns, longest_ns) = (found.iter().map(length).sum::<i64>(), found.iter().map(length).max()?);
+        let share = full_ns as f64 / window.len_ns().max(1) as f64;
+        let is_long = found.iter().any(|s| length(s) >= MIN_LONGEST_NS && s.ios >= MIN_IOS);
+        if full_ns < MIN_TOTAL_NS || !is_long || share < MIN_SHARE {
+            return None;
+        }
+        let ios: u64 = found.iter().map(|s| s.ios).sum();
+        let per_io = |sum: f64| sum / ios.max(1) as f64;
+        Some(QueueFull {
+            level: self.most,
+            from_ns: found.iter().map(|s| s.from_ns).min()?,
+            to_ns: found.iter().map(|s| s.to_ns).max()?,
+            stretches: found.len(),
+            full_ns,
+            longest_ns,
+            share,
+            ios,
+            wait_us: per_io(found.iter().map(|s| s.waited_us as f64).sum()),
+            longest_wait_us: found.iter().map(|s| s.longest_wait_us).max()?,
+            device_us: per_io(found.iter().map(|s| s.device_ns as f64 / 1e3).sum()),
+        })
+    }
+}
+
+impl Sweep for FullSweep {
+    fn start(&mut self, span: &Span) {
+        if !matches!(span.class, Class::Read | Class::Write) {
+            return;
+        }
+        self.level += 1;
+        if self.level > self.most {
+            // What seemed full was not.
+            (self.most, self.open, self.free_since_ns) = (self.level, None, None);
+            self.found.clear();
+        }
+        let fills = self.level == self.most;
+        let free_since_ns = if fills { self.free_since_ns.take() } else { self.free_since_ns };
+        if span.waited_us < MIN_WAIT_US || !self.window.contains(span.start_ns) {
+            return self.close();
+        }
+        if self.open.is_none() && !fills {
+            return;
+        }
+        let s = self.open.get_or_insert(Stretch {
+            from_ns: span.start_ns,
+            to_ns: span.start_ns,
+            ios: 0,
+            last_places: 0,
+            waited_us: 0,
+            device_ns: 0,
+            longest_wait_us: 0,
+            free_ns: 0,
+        });
+        if let Some(since_ns) = free_since_ns {
+            s.free_ns += span.start_ns - since_ns.max(s.to_ns);
+        }
+        s.to_ns = span.start_ns;
+        s.ios += 1;
+        s.last_places += u64::from(fills);
+        s.waited_us += u64::from(span.waited_us);
+        s.device_ns += span.done_ns - span.start_ns;
+        s.longest_wait_us = s.longest_wait_us.max(span.waited_us);
+    }
+
+    fn done(&mut self, end: &End) {
+        if matches!(end.class, Class::Read | Class::Write) {
+            if self.level == self.most {
+                self.free_since_ns = Some(end.at_ns);
+            }
+            self.level -= 1;
+        }
+    }
+
+    /// Served at once: it took no place.
+    fn instant(&mut self, _: &Span) {}
+}
+
+/// The finding.
+pub(in crate::analysis) fn finding(dev: DevId, q: &QueueFull) -> Finding {
+    let grave = q.share >= WARNING && q.wait_us >= q.device_us;
+    let stretches = if q.stretches == 1 { "1 stretch".to_owned() } else { format!("{} stretches", q.stretches) };
+    Finding {
+        kind: FindingKind::QueueFull,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns: q.from_ns,
+        to_ns: q.to_ns,
+        severity: if grave { Severity::Warning } else { Severity::Info },
+        summary: format!(
+            "The device's queue was full for {:.1} s, {:.0} % of the time, in {stretches}: it had {} at once, never more, \
+             and the next ones waited {} in the kernel (at most {}), beside {} with the device.",
+            q.full_ns as f64 / 1e9,
+            100.0 * q.share,
+            q.level,
+            time(q.wait_us),
+            time(f64::from(q.longest_wait_us)),
+            time(q.device_us),
+        ),
+        evidence: evidence([
+            ("level", json!(q.level)),
+            ("full_s", json!(q.full_ns as f64 / 1e9)),
+            ("full_percent", json!(100.0 * q.share)),
+            ("full_stretches", json!(q.stretches)),
+            ("longest_full_s", json!(q.longest_ns as f64 / 1e9)),
+            ("full_ios", json!(q.ios)),
+            ("wait_mean_us", json!(q.wait_us)),
+            ("wait_max_us", json!(q.longest_wait_us)),
+            ("device_mean_us", json!(q.device_us)),
+        ]),
+    }
+}

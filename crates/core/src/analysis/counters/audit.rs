@@ -1,0 +1,326 @@
+//! A25: does a coarse table average averages? Found where a finer table covers the same time.
+//!
+//! The mean latency of an interval is the sum of its I/Os' latencies over their number. Tools that average the means of
+//! shorter intervals instead (empty ones counting as 0) understate it: the busy interval, where waiting happens, weighs
+//! no more than an idle one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::model::{Class, DevId, Device, IntervalRates, RateRows};
+
+/// How a coarse row's mean latency was made from the finer ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Every I/O weighs the same: right.
+    WeightedByIos,
+    /// Every finer interval weighs the same, empty ones as 0: an average of averages.
+    MeanOfMeans,
+    /// Every finer interval with I/Os weighs the same: an average of averages, too.
+    MeanOfNonEmptyMeans,
+    /// None of these.
+    Other,
+}
+
+impl Rule {
+    /// Whether it is an average of averages.
+    pub fn is_wrong(self) -> bool {
+        matches!(self, Rule::MeanOfMeans | Rule::MeanOfNonEmptyMeans)
+    }
+}
+
+/// One class of one coarse row, tested.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AuditRow {
+    /// The coarse interval, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// The class.
+    pub class: Class,
+    /// How many finer rows cover the interval.
+    pub finer_rows: usize,
+    /// I/Os that they count.
+    pub ios: u64,
+    /// What the coarse row says, in microseconds.
+    pub stated_us: f64,
+    /// Σ n·v / Σ n over the finer rows: the truth as far as they know it.
+    pub weighted_us: Option<f64>,
+    /// Mean of their means, empty ones as 0.
+    pub mean_of_means_us: f64,
+    /// Mean of the means of those with I/Os.
+    pub mean_of_non_empty_us: Option<f64>,
+    /// The rule that reproduces the stated value.
+    pub rule: Rule,
+    /// By how much the stated value is below the truth, in percent of it.
+    pub understated_percent: Option<f64>,
+    /// Whether I/Os per second and bytes per second of the coarse row are the finer ones' within rounding.
+    pub counts_agree: bool,
+}
+
+/// Tests every row of `coarse` that rows of `fine` cover without a gap.
+///
+/// Printed tables round or truncate to whole microseconds, so a rule matches within one.
+pub fn audit(coarse: &[IntervalRates], fine: &[IntervalRates]) -> Vec<AuditRow> {
+    let mut fine: Vec<&IntervalRates> = fine.iter().collect();
+    fine.sort_by_key(|r| r.from_ns);
+    let mut out = Vec::new();
+    for c in coarse {
+        let covering = covering(c, &fine);
+        if covering.len() < 2 {
+            continue;
+        }
+        out.extend([Class::Read, Class::Write].into_iter().filter_map(|class| test(c, covering, class)));
+    }
+    out
+}
+
+/// More lengths of interval than this are no tables of several resolutions, but rows without a regular interval.
+const MOST_RESOLUTIONS: usize = 8;
+
+/// The audit of every device of which rows of two resolutions are there; sums over all devices (which importers name by
+/// their resolution) are one and the same device here.
+pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
+    let sums: Vec<DevId> = devices.iter().filter(|d| is_sum_of_all(d)).map(|d| d.id).collect();
+    let key = |r: &IntervalRates| if sums.contains(&r.dev) { DevId(i32::MIN) } else { r.dev };
+    let counted = || rates.iter().filter(|r| r.classes.iter().any(|c| c.ios_per_s.is_some()));
+    let mut lengths: BTreeMap<DevId, BTreeSet<i64>> = BTreeMap::new();
+    for r in counted() {
+        let of = lengths.entry(key(&r)).or_default();
+        if of.len() <= MOST_RESOLUTIONS {
+            of.insert(r.interval_ns());
+        }
+    }
+    // Most logs have one resolution, and may have millions of rows: those are not unpacked.
+    lengths.retain(|_, of| (2..=MOST_RESOLUTIONS).contains(&of.len()));
+    let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
+    for r in counted().filter(|r| lengths.contains_key(&key(r))) {
+        tables.entry(key(&r)).or_default().entry(r.interval_ns()).or_default().push(r);
+    }
+    tables.into_values().flat_map(|t| audit_resolutions(&t)).collect()
+}
+
+/// A sum over all devices: coarser and finer ones describe the same I/Os.
+pub fn is_sum_of_all(d: &Device) -> bool {
+    d.stable_id.as_deref().is_some_and(|s| s.starts_with("aggregate:all"))
+}
+
+/// Each row against the coarsest of the finer tables that covers it: a finer one below would count the same rows again.
+fn audit_resolutions(by_interval: &BTreeMap<i64, Vec<IntervalRates>>) -> Vec<AuditRow> {
+    let mut out = Vec::new();
+    for (interval_ns, coarse) in by_interval {
+        let mut left = coarse.clone();
+        for (_, fine) in by_interval.range(..interval_ns).rev() {
+            let audited = audit(&left, fine);
+            left.retain(|r| !audited.iter().any(|a| a.to_ns == r.to_ns));
+            out.extend(audited);
+        }
+    }
+    out
+}
+
+/// What a person should hear of an audit; `None` if there was nothing to test.
+pub fn finding(rows: &[AuditRow]) -> Option<Finding> {
+    let wrong = rows.iter().filter(|r| r.rule.is_wrong()).count();
+    Some(Finding {
+        kind: FindingKind::AveragedAverages,
+        dev: None,
+        link: Vec::new(),
+        from_ns: rows.iter().map(|r| r.from_ns).min()?,
+        to_ns: rows.iter().map(|r| r.to_ns).max()?,
+        severity: if wrong > 0 { Severity::Warning } else { Severity::Info },
+        summary: format!("{}.", sentence(rows)?),
+        evidence: evidence([
+            ("checked", json!(rows.len())),
+            ("averages_of_averages", json!(wrong)),
+            ("rows", json!(rows)),
+        ]),
+    })
+}
+
+/// The finer rows inside `c`, if they cover it from end to end and are all shorter.
+fn covering<'a, 'b>(c: &IntervalRates, fine: &'b [&'a IntervalRates]) -> &'b [&'a IntervalRates] {
+    let from = fine.partition_point(|r| r.from_ns < c.from_ns);
+    let to = from + fine[from..].partition_point(|r| r.to_ns <= c.to_ns);
+    let inside = &fine[from..to];
+    let whole = inside.first().is_some_and(|r| r.from_ns == c.from_ns)
+        && inside.last().is_some_and(|r| r.to_ns == c.to_ns)
+        && inside.windows(2).all(|w| w[0].to_ns == w[1].from_ns);
+    if whole { inside } else { &[] }
+}
+
+fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option<AuditRow> {
+    let i = class as usize;
+    let own = &coarse.classes[i];
+    let stated_us = own.mean_us.or_else(|| (own.ios_per_s == Some(0.0)).then_some(0.0))?;
+    let (mut ios, mut sum_us, mut sum_of_means, mut non_empty, mut bytes) = (0u64, 0.0, 0.0, 0u32, 0u64);
+    for f in fine {
+        let n = f.classes[i].ios(f.interval_ns())?;
+        bytes += f.classes[i].bytes(f.interval_ns()).unwrap_or(0);
+        if let (Some(mean), true) = (f.classes[i].mean_us, n > 0) {
+            ios += n;
+            sum_us += n as f64 * mean;
+            sum_of_means += mean;
+            non_empty += 1;
+        }
+    }
+    if ios == 0 {
+        return None;
+    }
+    let weighted_us = Some(sum_us / ios as f64);
+    let mean_of_means_us = sum_of_means / fine.len() as f64;
+    let mean_of_non_empty_us = Some(sum_of_means / f64::from(non_empty));
+    let is = |v: Option<f64>| v.is_some_and(|v| (v - stated_us).abs() <= 1.0);
+    let rule = if is(weighted_us) {
+        Rule::WeightedByIos
+    } else if is(Some(mean_of_means_us)) {
+        Rule::MeanOfMeans
+    } else if is(mean_of_non_empty_us) {
+        Rule::MeanOfNonEmptyMeans
+    } else {
+        Rule::Other
+    };
+    let seconds = coarse.interval_ns() as f64 / 1e9;
+    let near =
+        |rate: Option<f64>, count: f64, unit: f64| rate.is_none_or(|r| (r - count / seconds).abs() <= 1.0 * unit);
+    Some(AuditRow {
+        from_ns: coarse.from_ns,
+        to_ns: coarse.to_ns,
+        class,
+        finer_rows: fine.len(),
+        ios,
+        stated_us,
+        weighted_us,
+        mean_of_means_us,
+        mean_of_non_empty_us,
+        rule,
+        understated_percent: weighted_us.map(|w| 100.0 * (1.0 - stated_us / w)),
+        counts_agree: near(own.ios_per_s, ios as f64, 1.0) && near(own.bytes_per_s, bytes as f64, 1024.0),
+    })
+}
+
+/// What a report says of an audit, in one sentence; `None` if there was nothing to test.
+pub fn sentence(rows: &[AuditRow]) -> Option<String> {
+    if rows.is_empty() {
+        return None;
+    }
+    let wrong: Vec<&AuditRow> = rows.iter().filter(|r| r.rule.is_wrong()).collect();
+    if wrong.is_empty() {
+        return Some(format!(
+            "{} mean latencies were checked against finer rows: none is an average of averages",
+            rows.len()
+        ));
+    }
+    let mut text = format!("{} of {} mean latencies are averages of averages", wrong.len(), rows.len());
+    for class in [Class::Read, Class::Write] {
+        let of = || wrong.iter().filter(|r| r.class == class).filter_map(|r| r.understated_percent);
+        let (low, high) = (of().fold(f64::INFINITY, f64::min), of().fold(f64::NEG_INFINITY, f64::max));
+        if low <= high {
+            text.push_str(&format!("; {} latency is understated by {low:.0} to {high:.0} %", class.name()));
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ClassRates;
+
+    fn table(csv: &str, step_s: f64) -> Vec<IntervalRates> {
+        let rows =
+            csv.lines().skip(1).map(|l| l.split(',').map(|c| c.parse::<f64>().expect("number")).collect::<Vec<_>>());
+        rows.map(|c| {
+            let to_ns = (c[0] * 1e9).round() as i64;
+            let mut r = IntervalRates::new(to_ns - (step_s * 1e9) as i64, to_ns, DevId(1));
+            for (class, v) in c[1..].chunks(3).enumerate() {
+                let mean_us = (v[0] > 0.0).then_some(v[2]);
+                let (ios_per_s, bytes_per_s) = (Some(v[0]), Some(v[1] * 1024.0));
+                r.classes[class] = ClassRates { ios_per_s, bytes_per_s, mean_us, merges_per_s: None };
+            }
+            r
+        })
+        .collect()
+    }
+
+    fn published(name: &str) -> Vec<IntervalRates> {
+        match name {
+            "10hz" => table(include_str!("../../../../../fixtures/golden/seed3_agg_10hz.csv"), 0.1),
+            "1s" => table(include_str!("../../../../../fixtures/golden/seed3_agg_1s.csv"), 1.0),
+            _ => table(include_str!("../../../../../fixtures/golden/seed3_agg_15s.csv"), 15.0),
+        }
+    }
+
+    /// row of the coarse table, finer table's name, then stated, mean of means and weighted mean of reads and of writes.
+    fn golden() -> Vec<(i64, [f64; 6])> {
+        let csv = include_str!("../../../../../fixtures/golden/seed3_derived_latency_aggregation.csv");
+        csv.lines()
+            .skip(1)
+            .map(|l| {
+                let cells: Vec<&str> = l.split(',').collect();
+                let n = |i: usize| cells[i].parse::<f64>().expect("number");
+                (n(0) as i64, [n(2), n(3), n(4), n(5), n(6), n(7)])
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_published_tables_average_averages() {
+        let mut rows = audit(&published("1s"), &published("10hz"));
+        rows.extend(audit(&published("15s"), &published("1s")));
+        assert_eq!(rows.len(), 6, "two classes of rows 154, 155 and 160");
+        for (second, want) in golden() {
+            for (class, want) in [Class::Read, Class::Write].into_iter().zip(want.chunks(3)) {
+                let r = rows.iter().find(|r| r.to_ns == second * 1_000_000_000 && r.class == class).expect("audited");
+                let shown = |v: f64| (v * 10.0).round() / 10.0;
+                assert_eq!(r.stated_us, want[0], "{second} {class:?}");
+                assert_eq!(shown(r.mean_of_means_us), want[1], "{second} {class:?}");
+                assert_eq!(r.weighted_us.map(shown), Some(want[2]), "{second} {class:?}");
+                assert_eq!(r.rule, Rule::MeanOfMeans, "{second} {class:?}");
+                assert!(r.counts_agree, "counts and bytes aggregate exactly");
+            }
+        }
+        let percent = |second: i64, class| {
+            let r = rows.iter().find(|r| r.to_ns == second * 1_000_000_000 && r.class == class);
+            r.and_then(|r| r.understated_percent).expect("known").round()
+        };
+        assert_eq!((percent(154, Class::Read), percent(155, Class::Read)), (4.0, 32.0));
+        assert_eq!((percent(154, Class::Write), percent(155, Class::Write)), (8.0, 80.0));
+        assert_eq!((percent(160, Class::Read), percent(160, Class::Write)), (26.0, 69.0));
+        let mut all = RateRows::default();
+        let mut devices = Vec::new();
+        for (i, name) in ["10hz", "1s", "15s"].into_iter().enumerate() {
+            let dev = DevId(i as i32);
+            published(name).iter().for_each(|r| all.push(&IntervalRates { dev, ..*r }));
+            devices.push(Device { stable_id: Some(format!("aggregate:all {name}")), ..Device::named(name, dev) });
+        }
+        let together = audit_tables(&all, &devices);
+        assert!(audit_tables(&all, &[]).is_empty(), "three disks say nothing of each other");
+        assert_eq!(together, rows, "tables find each other");
+        let found = finding(&rows).expect("a finding");
+        assert_eq!((found.severity, found.from_ns, found.to_ns), (Severity::Warning, 145_000_000_000, 160_000_000_000));
+        assert_eq!(
+            sentence(&rows).as_deref(),
+            Some(
+                "6 of 6 mean latencies are averages of averages; read latency is understated by 4 to 32 %; \
+                 write latency is understated by 8 to 80 %"
+            )
+        );
+    }
+
+    #[test]
+    fn rightly_merged_rows_pass_and_uncovered_ones_are_not_judged() {
+        let fine = published("10hz");
+        let mut coarse = IntervalRates::new(153_000_000_000, 154_000_000_000, DevId(1));
+        coarse.classes[0] = ClassRates { ios_per_s: Some(23.0), mean_us: Some(18506.3), ..ClassRates::default() };
+        let rows = audit(&[coarse], &fine);
+        assert_eq!((rows.len(), rows[0].rule), (1, Rule::WeightedByIos));
+        assert!(sentence(&rows).expect("tested").contains("none is"));
+        coarse.from_ns -= 1_000_000_000;
+        assert!(audit(&[coarse], &fine).is_empty(), "the finer rows begin later");
+    }
+}

@@ -1,0 +1,246 @@
+//! A2: the kernel's estimate of busy time (`io_ticks`, what `%util` is made of) and how wrong it is on this kernel.
+//!
+//! The estimator changed three times. Its versions are ported here, so that the I/Os of a recording tell what this very
+//! kernel must have counted for them, next to what they really kept busy:
+//!
+//! - up to 4.16, `part_round_stats`: at each start and end, the time since the last one if anything was in flight;
+//! - 5.0 to 5.6 (5b18b5a73760): one jiffy for each jiffy in which anything starts or ends;
+//! - 5.7 to 6.9: at an end the jiffies since the last start or end, at a start one jiffy;
+//! - from 6.10 on (99dc422335d8): the jiffies since the last start or end, if this is an end or anything is in flight.
+//!
+//! Versions 4.17 to 4.19 also count requests that are only allocated, which events do not show: no expectation there.
+
+use serde::Serialize;
+
+use crate::analysis::stream::last_slot::LastSlot;
+
+/// Which estimator a kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Regime {
+    /// Up to 4.16: exact to a jiffy.
+    RoundStats,
+    /// 4.17 to 4.19: too high by requests that wait for a tag.
+    AllocatedToo,
+    /// 5.0 to 5.6: touched jiffies.
+    TouchedJiffy,
+    /// 5.7 to 6.9: touched jiffies at starts, time since the last edge at ends.
+    StartTouches,
+    /// 6.10 and later: right on average, noisy for short I/O.
+    Sampled,
+}
+
+impl Regime {
+    /// The estimator of kernel `release` (as `uname -r` prints it); `None` if no version can be read from it.
+    pub fn of_release(release: &str) -> Option<Regime> {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse::<u32>().ok());
+        let version = (numbers.next()??, numbers.next()??);
+        Some(match version {
+            (..=3, _) | (4, ..=16) => Regime::RoundStats,
+            (4, _) => Regime::AllocatedToo,
+            (5, ..=6) => Regime::TouchedJiffy,
+            (5, _) | (6, ..=9) => Regime::StartTouches,
+            _ => Regime::Sampled,
+        })
+    }
+
+    /// What to know about it, for people.
+    pub fn about(self) -> &'static str {
+        match self {
+            Regime::RoundStats => "kernels up to 4.16 count busy time exactly to a jiffy",
+            Regime::AllocatedToo => {
+                "kernels 4.17 to 4.19 also count requests that only wait for a tag: %util is too high"
+            }
+            Regime::TouchedJiffy => {
+                "kernels 5.0 to 5.6 count every jiffy that an I/O touches by starting or ending: \
+                 %util is far too high for short I/O and too low for long I/O"
+            }
+            Regime::StartTouches => {
+                "kernels 5.7 to 6.9 count every jiffy in which an I/O starts: \
+                 %util is far too high for short I/O, too low for long overlapping I/O"
+            }
+            Regime::Sampled => "on kernels from 6.10 on %util is unbiased, but noisy for I/Os shorter than one tick",
+        }
+    }
+}
+
+/// A port of the kernel's estimator, fed with starts and ends in the order of time.
+#[derive(Debug, Clone)]
+pub struct IoTicks {
+    regime: Regime,
+    jiffy_ns: i64,
+    stamp: i64,
+    in_flight: i64,
+    jiffies: i64,
+    last: LastSlot,
+}
+
+impl IoTicks {
+    /// For a kernel whose jiffies last `1/hz` seconds. Jiffies are taken to turn at multiples of that since the
+    /// recording's start: their true phase is not known and does not matter on average.
+    pub fn new(regime: Regime, hz: u32) -> IoTicks {
+        let jiffy_ns = 1_000_000_000 / i64::from(hz.max(1));
+        IoTicks { regime, jiffy_ns, stamp: 0, in_flight: 0, jiffies: 0, last: LastSlot::new() }
+    }
+
+    /// An I/O starts.
+    pub fn start(&mut self, at_ns: i64) {
+        self.update(at_ns, false);
+        self.in_flight += 1;
+    }
+
+    /// An I/O ends.
+    pub fn done(&mut self, at_ns: i64) {
+        self.update(at_ns, true);
+        self.in_flight -= 1;
+    }
+
+    fn update(&mut self, at_ns: i64, end: bool) {
+        let now = self.last.index(at_ns, 0, self.jiffy_ns);
+        let since = now - self.stamp;
+        if since <= 0 {
+            return;
+        }
+        self.stamp = now;
+        self.jiffies += match self.regime {
+            Regime::RoundStats | Regime::AllocatedToo if self.in_flight > 0 => since,
+            Regime::RoundStats | Regime::AllocatedToo => 0,
+            Regime::TouchedJiffy => 1,
+            Regime::StartTouches if end => since,
+            Regime::StartTouches => 1,
+            Regime::Sampled if end || self.in_flight > 0 => since,
+            Regime::Sampled => 0,
+        };
+    }
+
+    /// What the kernel would have counted so far, in nanoseconds.
+    pub fn busy_ns(&self) -> i64 {
+        self.jiffies * self.jiffy_ns
+    }
+}
+
+/// What to think of the kernel's figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UtilVerdict"))]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As good as its resolution allows.
+    Ok,
+    /// Too high.
+    BiasedHigh,
+    /// Too low.
+    BiasedLow,
+    /// Above 100 %.
+    Impossible,
+}
+
+/// A2's answer for one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UtilCheck {
+    /// Measure of the union of all `[start, done)`, from events.
+    pub exact_percent: f64,
+    /// What the kernel counted.
+    pub io_ticks_percent: f64,
+    /// What this kernel's estimator must count for these I/Os; `None` if the kernel or its HZ is not known.
+    pub expected_percent: Option<f64>,
+    /// One standard deviation of the kernel's figure for I/Os shorter than a jiffy, in percentage points.
+    pub sigma_pp: Option<f64>,
+    /// The estimator.
+    pub regime: Option<Regime>,
+    /// The judgement: a difference beyond three sigma and one percentage point is a bias.
+    pub verdict: Verdict,
+}
+
+/// Standard deviation of the sampling estimator in percentage points: `J sqrt(n p (1-p)) / T` with `p = S/J`, for `n`
+/// I/Os of mean length `mean_ns` in `window_ns`. Zero for I/Os longer than a jiffy.
+pub fn sigma_pp(n: u64, mean_ns: f64, jiffy_ns: f64, window_ns: f64) -> f64 {
+    let p = (mean_ns / jiffy_ns).min(1.0);
+    100.0 * jiffy_ns * (n as f64 * p * (1.0 - p)).sqrt() / window_ns
+}
+
+/// What `%util` becomes in kernels 5.0 to 6.9 for isolated I/Os that come at random: `1 - (1-U) exp(-rate J)`, in
+/// percent (the touched-jiffy law).
+pub fn touched_percent(exact_percent: f64, per_s: f64, jiffy_s: f64) -> f64 {
+    100.0 * (1.0 - (1.0 - exact_percent / 100.0) * (-per_s * jiffy_s).exp())
+}
+
+impl UtilCheck {
+    /// Judges `io_ticks_percent` against `exact_percent`.
+    pub fn new(
+        exact_percent: f64,
+        io_ticks_percent: f64,
+        expected_percent: Option<f64>,
+        sigma_pp: Option<f64>,
+        regime: Option<Regime>,
+    ) -> UtilCheck {
+        let difference = io_ticks_percent - exact_percent;
+        let tolerance = 1.0 + 3.0 * sigma_pp.unwrap_or(0.0);
+        let verdict = if io_ticks_percent > 100.5 {
+            Verdict::Impossible
+        } else if difference > tolerance {
+            Verdict::BiasedHigh
+        } else if difference < -tolerance {
+            Verdict::BiasedLow
+        } else {
+            Verdict::Ok
+        };
+        UtilCheck { exact_percent, io_ticks_percent, expected_percent, sigma_pp, regime, verdict }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    #[test]
+    fn releases_are_told_apart() {
+        let of = |r| Regime::of_release(r);
+        assert_eq!(of("6.18.44-cloud-amd64"), Some(Regime::Sampled));
+        assert_eq!(of("6.10.0-rc1"), Some(Regime::Sampled));
+        assert_eq!(of("6.9.12"), Some(Regime::StartTouches));
+        assert_eq!(of("5.6.19"), Some(Regime::TouchedJiffy));
+        assert_eq!(of("4.18.0-553.el8"), Some(Regime::AllocatedToo));
+        assert_eq!(of("3.10.0"), Some(Regime::RoundStats));
+        assert_eq!((of("mainline"), of("")), (None, None));
+    }
+
+    fn ticks(regime: Regime, spans: &[(i64, i64)]) -> i64 {
+        let mut t = IoTicks::new(regime, 250);
+        for (s, d) in spans {
+            t.start(*s);
+            t.done(*d);
+        }
+        t.busy_ns() / MS
+    }
+
+    #[test]
+    fn one_short_io_inside_a_jiffy() {
+        let spans = [(41 * MS, 42 * MS)];
+        assert_eq!(ticks(Regime::TouchedJiffy, &spans), 4, "a whole jiffy for one millisecond");
+        assert_eq!(ticks(Regime::StartTouches, &spans), 4);
+        assert_eq!(ticks(Regime::Sampled, &spans), 0, "nothing was in flight when the jiffy turned");
+        assert_eq!(ticks(Regime::RoundStats, &spans), 0);
+    }
+
+    #[test]
+    fn one_io_over_five_jiffies() {
+        let spans = [(41 * MS, 61 * MS)];
+        assert_eq!(ticks(Regime::TouchedJiffy, &spans), 8, "its two ends");
+        assert_eq!(ticks(Regime::StartTouches, &spans), 24);
+        assert_eq!(ticks(Regime::Sampled, &spans), 20);
+        assert_eq!(ticks(Regime::RoundStats, &spans), 20);
+    }
+
+    #[test]
+    fn verdicts() {
+        let verdict = |exact, ticks, sigma| UtilCheck::new(exact, ticks, None, Some(sigma), None).verdict;
+        assert_eq!(verdict(4.9, 61.9, 0.5), Verdict::BiasedHigh);
+        assert_eq!(verdict(90.0, 16.8, 0.0), Verdict::BiasedLow);
+        assert_eq!(verdict(4.95, 5.66, 0.6), Verdict::Ok);
+        assert_eq!(verdict(99.0, 146.5, 0.0), Verdict::Impossible);
+    }
+}

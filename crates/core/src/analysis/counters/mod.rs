@@ -1,0 +1,7 @@
+//! What kernel counters and imported tables say (A1, A2, A25, A26).
+
+pub mod audit;
+pub mod imported;
+pub mod io_ticks;
+pub mod rates;
+pub(in crate::analysis) mod summary;

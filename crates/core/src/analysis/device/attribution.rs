@@ -1,0 +1,146 @@
+//! A6: to which time does an I/O belong, that of its completion or that of its arrival?
+//!
+//! By completion (as `iostat` and the zoom do) a burst's latencies appear late; by arrival they appear where the burst
+//! hit. Both are kept; where they differ much, a report should say so.
+
+use serde::Serialize;
+
+use crate::analysis::stream::kept_slots::KeptSlots;
+use crate::analysis::stream::last_slot::LastSlot;
+use crate::analysis::stream::window::Window;
+use crate::analysis::timeline::Flow;
+use crate::model::Io;
+
+/// One bin in both attributions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Bin {
+    /// I/Os that completed in it.
+    pub completed: Flow,
+    /// I/Os that began in it (and completed inside the window).
+    pub arrived: Flow,
+}
+
+impl Bin {
+    /// Whether rate or mean latency differ by more than 10 % between the two.
+    pub fn differs(&self) -> bool {
+        let apart = |a: f64, b: f64| (a - b).abs() > 0.1 * a.max(b);
+        let means = self.completed.mean_us().zip(self.arrived.mean_us());
+        apart(self.completed.ios as f64, self.arrived.ios as f64) || means.is_none_or(|(a, b)| apart(a, b))
+    }
+}
+
+/// What [`Attribution`] says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AttributionSummary {
+    /// Width of a bin in nanoseconds.
+    pub bin_ns: i64,
+    /// How many bins there were.
+    pub all: usize,
+    /// Those with I/O, each with its number from the window's beginning.
+    pub bins: Vec<(u32, Bin)>,
+    /// Percent of the bins with I/O in which the two differ by more than 10 %; `None` without I/O.
+    pub differ_percent: Option<f64>,
+}
+
+impl AttributionSummary {
+    /// All bins, also those without I/O.
+    pub fn dense(&self) -> Vec<Bin> {
+        let mut dense = vec![Bin::default(); self.all];
+        self.bins.iter().for_each(|(i, bin)| dense[*i as usize] = *bin);
+        dense
+    }
+}
+
+/// Accumulates both attributions in bins of a second, which double when they become too many.
+#[derive(Debug, Clone)]
+pub struct Attribution {
+    window: Window,
+    bin_ns: i64,
+    bins: KeptSlots<Bin>,
+    completed: (LastSlot, usize),
+    arrived: (LastSlot, usize),
+}
+
+impl Attribution {
+    const MOST: i64 = 1 << 15;
+
+    /// Over `window`.
+    pub fn new(window: Window) -> Attribution {
+        let (completed, arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
+        Attribution { window, bin_ns: 1_000_000_000, bins: KeptSlots::default(), completed, arrived }
+    }
+
+    /// An I/O completes inside the window.
+    pub fn push(&mut self, io: &Io) {
+        let flow = Flow { ios: 1, bytes: io.bytes.max(0) as u64, total_ns: io.total_ns() };
+        // What began earlier lies in an earlier bin.
+        while self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns) >= Self::MOST {
+            self.halve();
+        }
+        let i = self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns).max(0) as u32;
+        self.bins.at(i, &mut self.completed.1).completed.add(&flow);
+        let start_ns = io.start_ns();
+        if start_ns >= self.window.from_ns {
+            let i = self.arrived.0.index(start_ns, self.window.from_ns, self.bin_ns) as u32;
+            self.bins.at(i, &mut self.arrived.1).arrived.add(&flow);
+        }
+    }
+
+    /// Bins kept.
+    pub fn kept(&self) -> usize {
+        self.bins.len()
+    }
+
+    /// Makes bins twice as wide.
+    pub fn halve(&mut self) {
+        self.bins.join_pairs(|a, b| {
+            a.completed.add(&b.completed);
+            a.arrived.add(&b.arrived);
+        });
+        self.bin_ns *= 2;
+        (self.completed, self.arrived) = ((LastSlot::new(), 0), (LastSlot::new(), 0));
+    }
+
+    /// The bins up to the end of `window`.
+    pub fn finish(self, window: Window) -> AttributionSummary {
+        let all = (window.len_ns() as u64).div_ceil(self.bin_ns as u64) as usize;
+        let bins = self.bins.before(all as u32);
+        let differ = bins.iter().filter(|(_, b)| b.differs()).count();
+        let n = bins.len();
+        AttributionSummary {
+            bin_ns: self.bin_ns,
+            differ_percent: (n > 0).then(|| 100.0 * differ as f64 / n as f64),
+            all,
+            bins,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DevId, Op};
+
+    const S: i64 = 1_000_000_000;
+
+    #[test]
+    fn a_stall_belongs_to_two_times() {
+        let mut a = Attribution::new(Window::OPEN);
+        // One at once, one that hangs from second 1 to second 3.
+        a.push(&Io::new(S / 2, DevId(1), Op::READ, 512, Some(0), S / 10));
+        a.push(&Io::new(3 * S + 1, DevId(1), Op::READ, 512, Some(0), 2 * S));
+        let s = a.finish(Window::new(0, 4 * S));
+        let ios: Vec<_> = s.dense().iter().map(|b| (b.completed.ios, b.arrived.ios)).collect();
+        assert_eq!(ios, [(1, 1), (0, 1), (0, 0), (1, 0)]);
+        assert_eq!(s.differ_percent.map(f64::round), Some(67.0));
+    }
+
+    #[test]
+    fn many_seconds_make_wider_bins() {
+        let mut a = Attribution::new(Window::OPEN);
+        (0..100_000).for_each(|i| a.push(&Io::new(i * S + 7, DevId(1), Op::READ, 512, Some(0), 5)));
+        let s = a.finish(Window::new(0, 100_000 * S));
+        assert_eq!((s.bin_ns, s.all, s.differ_percent), (4 * S, 25_000, Some(0.0)));
+        assert_eq!(s.bins.iter().map(|b| b.1.completed.ios).sum::<u64>(), 100_000);
+    }
+}

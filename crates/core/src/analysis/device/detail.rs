@@ -1,0 +1,470 @@
+//! One device in depth: everything that needs more than counts and histograms, gathered while the stream runs.
+
+use serde::Serialize;
+
+use crate::analysis::bursts::Limit;
+use crate::analysis::bursts::cells::{Actor, CLASSES, Cells, Series, Slot};
+pub use crate::analysis::bursts::detail::{BurstDetail, MOST_BURSTS};
+use crate::analysis::bursts::detail::{Found, Surroundings, find_bursts, largest};
+use crate::analysis::bursts::envelope::{Unevenness, most_bytes, unevenness_of};
+use crate::analysis::bursts::stream_scan::BurstScan;
+use crate::analysis::capacity::bandwidth::{self, Plateau};
+use crate::analysis::capacity::load::{Load, LoadPoint, LoadWindows};
+use crate::analysis::capacity::queue_full::QueueFull;
+use crate::analysis::capacity::{Capacity, Known, capacity};
+use crate::analysis::counters::io_ticks::{IoTicks, Regime, UtilCheck, sigma_pp};
+use crate::analysis::device::attribution::{Attribution, AttributionSummary};
+use crate::analysis::device::by_issue::SweptByIssue;
+use crate::analysis::device::slots::{SLOT_NS, SlotSummary, SlotSweep, group_ns};
+use crate::analysis::device::stages::StagesSummary;
+use crate::analysis::latency::change::{self, Change};
+use crate::analysis::latency::mode::Mode;
+use crate::analysis::latency::sequences::{Sequences, SmallSequential};
+use crate::analysis::latency::stalls::Stalls;
+use crate::analysis::latency::syncs::{Bound, SyncScan};
+use crate::analysis::periodicity::{self, Periodicity};
+use crate::analysis::starvation::Starvation;
+use crate::analysis::starvation::demand::{Demand, demand};
+use crate::analysis::starvation::starved_by::{Interference, by_class, by_process};
+use crate::analysis::stream::kept_slots::within_budget;
+use crate::analysis::stream::latencies::Latencies;
+use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::order::{End, Span, Sweep};
+use crate::analysis::stream::peak::peak;
+use crate::analysis::stream::requests::{Request, Requests};
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, DevId, Io, SECTOR_BYTES};
+
+/// Requests of each class of which starvation is judged.
+const SAMPLE: usize = 1 << 17;
+
+/// Finest slots for bursts, and the most of them in which anything is in flight.
+pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
+const MOST_SLOTS: i64 = 1_000_000;
+
+/// What is swept of one device in the order of start.
+#[derive(Debug)]
+pub(in crate::analysis) struct Swept {
+    pub slots: SlotSweep,
+    ticks: Option<IoTicks>,
+    pub load: LoadWindows,
+    scans: [BurstScan; 2],
+}
+
+impl Swept {
+    pub fn new(window: Window, kernel: Option<(Regime, u32)>) -> Swept {
+        Swept {
+            slots: SlotSweep::new(window, SLOT_NS, group_ns(window)),
+            ticks: kernel.map(|(regime, hz)| IoTicks::new(regime, hz)),
+            load: LoadWindows::new(window),
+            scans: CLASSES.map(|_| BurstScan::new(window)),
+        }
+    }
+}
+
+impl Sweep for Swept {
+    fn start(&mut self, span: &Span) {
+        self.slots.start(span);
+        self.load.start(span);
+        self.submit(span);
+        if let Some(ticks) = &mut self.ticks {
+            ticks.start(span.start_ns);
+        }
+    }
+
+    fn done(&mut self, end: &End) {
+        self.slots.done(end);
+        self.load.done(end);
+        if let Some(ticks) = &mut self.ticks {
+            ticks.done(end.at_ns);
+        }
+    }
+
+    fn instant(&mut self, span: &Span) {
+        self.slots.instant(span);
+        self.submit(span);
+    }
+}
+
+impl Swept {
+    fn submit(&mut self, span: &Span) {
+        if let Some(scan) = self.scans.get_mut(span.class as usize) {
+            scan.push(span.start_ns, u64::from(span.sectors) * SECTOR_BYTES as u64);
+        }
+    }
+}
+
+/// What is gathered of one device as its I/Os complete.
+#[derive(Debug)]
+pub(in crate::analysis) struct Completed {
+    attribution: Attribution,
+    requests: [Requests; 4],
+    syncs: SyncScan,
+    sequences: Sequences,
+}
+
+/// Bins and requests kept of all devices together; beyond that the largest give way.
+const MOST_BINS: usize = 1 << 19;
+const MOST_REQUESTS: usize = 1 << 21;
+
+impl Completed {
+    /// Keeps what `all` devices hold within bounds that do not grow with their number or the recording.
+    pub fn bound(all: &mut [Completed]) {
+        within_budget(all, MOST_BINS, |c| c.attribution.kept(), |c| c.attribution.halve());
+        let mut streams: Vec<&mut Requests> = all.iter_mut().flat_map(|c| &mut c.requests).collect();
+        within_budget(&mut streams, MOST_REQUESTS, |r| r.kept().len(), |r| r.halve());
+    }
+
+    pub fn new(window: Window) -> Completed {
+        Completed {
+            attribution: Attribution::new(window),
+            requests: std::array::from_fn(|_| Requests::new(SAMPLE)),
+            syncs: SyncScan::default(),
+            sequences: Sequences::default(),
+        }
+    }
+
+    /// An I/O completes inside the window.
+    pub fn push(&mut self, io: &Io) {
+        self.attribution.push(io);
+        self.syncs.push(io);
+        self.sequences.push(io);
+        self.requests[io.class() as usize].push(Request::from(io));
+    }
+}
+
+/// All that is gathered of one device.
+pub(in crate::analysis) struct Gathered {
+    pub swept: Swept,
+    pub issued: SweptByIssue,
+    pub completed: Completed,
+    /// Start to done.
+    pub s2c: Latencies,
+}
+
+/// Reads or writes of one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StreamDetail {
+    /// Which.
+    pub class: Class,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// Slots in which bursts were looked for.
+    pub slot_ns: i64,
+    /// Against which bursts were judged; `None` without I/O.
+    pub limit: Option<Limit>,
+    /// The bursts, in order of time; at most [`MOST_BURSTS`], the largest.
+    pub bursts: Vec<BurstDetail>,
+    /// How many there were.
+    pub bursts_found: usize,
+    /// Empirical arrival curve: most bytes in any window of so many nanoseconds.
+    pub envelope: Vec<(i64, u64)>,
+    /// Dispersion of counts at several resolutions.
+    pub unevenness: Vec<Unevenness>,
+    /// Whether it comes back.
+    pub periodicity: Periodicity,
+    /// Who is behind each of its clocks.
+    #[serde(skip)]
+    pub periodic_causes: Vec<Option<Actor>>,
+    /// How this class fares while another one asks for much.
+    pub starvation: Option<Starvation>,
+    /// Who is behind that demand.
+    #[serde(skip)]
+    pub starvation_cause: Option<Actor>,
+}
+
+/// The hour with most completed I/Os.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PeakHour {
+    /// Its beginning, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// I/Os per second in it.
+    pub ios_per_s: f64,
+    /// Over the mean of the recording.
+    pub ratio: f64,
+}
+
+/// One device in depth.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceDetail {
+    /// Which.
+    pub dev: DevId,
+    /// Concurrency by slots (A3), groups of 20 minutes.
+    pub slots: SlotSummary,
+    /// The kernel's busy time against the truth (A2); `None` without counters or with losses.
+    pub util: Option<UtilCheck>,
+    /// Throughput, latency and concurrency over time (A18's ground).
+    #[serde(skip)]
+    pub load: Vec<LoadPoint>,
+    /// Capacity and headroom (A18).
+    pub capacity: Capacity,
+    /// Stages and seeks (A24).
+    pub stages: StagesSummary,
+    /// By completion and by arrival (A6).
+    #[serde(skip)]
+    pub attribution: AttributionSummary,
+    /// The busiest hour (A12); `None` in a recording of less than two.
+    pub peak_hour: Option<PeakHour>,
+    /// Reads and writes (A13 to A15).
+    pub streams: [StreamDetail; 2],
+    /// Stretches in which nothing completed.
+    pub stalls: Stalls,
+    /// Device times of reads and writes that changed at the same load.
+    #[serde(skip)]
+    pub latency_changes: Vec<Change>,
+    /// Processes that slow others.
+    #[serde(skip)]
+    pub interference: Vec<Interference>,
+    /// Who is bound by its syncs.
+    #[serde(skip)]
+    pub sync_bound: Option<Bound>,
+    /// A sequential stream in small requests.
+    #[serde(skip)]
+    pub small_stream: Option<SmallSequential>,
+    /// Second modes and heavy tails of device time.
+    #[serde(skip)]
+    pub latency_modes: Vec<Mode>,
+    /// The rate beyond which demand only waits.
+    #[serde(skip)]
+    pub plateau: Option<Plateau>,
+    /// When the device took no more requests.
+    #[serde(skip)]
+    pub queue_full: Option<QueueFull>,
+}
+
+/// What is known around a device when its detail is made.
+pub(in crate::analysis) struct Around<'a> {
+    pub dev: DevId,
+    pub window: Window,
+    pub cells: &'a Cells,
+    pub losses: &'a Losses,
+    pub limit: Option<Limit>,
+    /// (counted busy time, time that samples cover), in nanoseconds.
+    pub counted: Option<(i64, i64)>,
+    pub busy_percent: Option<f64>,
+    pub complete: bool,
+    pub kernel: Option<(Regime, u32)>,
+    pub max_request_bytes: Option<u64>,
+    /// Streams judged in this report, of all devices: a finding must beat the chance of all.
+    pub family: usize,
+}
+
+impl Gathered {
+    /// The detail of this device.
+    pub fn finish(self, around: &Around) -> DeviceDetail {
+        let Gathered { swept, issued, completed, s2c } = self;
+        let known =
+            change::Around { window: around.window, gaps: &around.losses.of(around.dev), family: around.family };
+        let (latency_changes, latency_modes) = issued.latencies(&known);
+        let SweptByIssue { stages, gaps, full, .. } = issued;
+        let stages = stages.finish(s2c);
+        let expected = swept.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
+        let load = swept.load.finish(around.window);
+        let series = CLASSES.map(|class| series_of(around, class));
+        let scanned = swept.scans.map(|scan| scan.finish(around.window));
+        let mut scanned = scanned.into_iter();
+        let bursts = [0, 1].map(|c| {
+            let scanned = scanned.next().unwrap_or_default();
+            find_bursts(around, &series[c], CLASSES[c], scanned)
+        });
+        let requests = &completed.requests;
+        let window = (around.window.from_ns, around.window.to_ns);
+        let demands: [Option<Demand>; 4] = std::array::from_fn(|c| demand(requests[c].kept(), window));
+        let starvation = by_class(around, requests, &demands);
+        let interference = by_process(around, requests);
+        let [by_reads, by_writes] = &bursts;
+        let streams = [
+            stream(
+                around,
+                Class::Read,
+                &series,
+                by_reads.clone(),
+                ([&requests[0], &requests[1]], demands[0].as_ref()),
+                starvation[0].clone(),
+                &load.points,
+            ),
+            stream(
+                around,
+                Class::Write,
+                &series,
+                by_writes.clone(),
+                ([&requests[1], &requests[0]], demands[1].as_ref()),
+                starvation[1].clone(),
+                &load.points,
+            ),
+        ];
+        DeviceDetail {
+            dev: around.dev,
+            slots: swept.slots.finish(around.window),
+            util: util_check(around, &stages, expected),
+            capacity: capacity(&load, &known_of(around, &stages, &series)),
+            attribution: completed.attribution.finish(around.window),
+            peak_hour: peak_hour(around, &load),
+            stalls: gaps.finish(around.dev, stages.d2c.p50_us, around.losses),
+            interference,
+            sync_bound: completed.syncs.finish(around.dev, around.window, around.losses),
+            small_stream: completed.sequences.finish(around, &stages.costs),
+            latency_changes,
+            latency_modes,
+            plateau: bandwidth::find(&load, around.dev, around.losses),
+            queue_full: full.finish(around.dev, around.window, around.losses),
+            load: load.points,
+            stages,
+            streams,
+        }
+    }
+}
+
+/// What A18 needs to know besides the windows.
+fn known_of(around: &Around, stages: &StagesSummary, series: &[Series; 2]) -> Known {
+    let seconds = (around.window.len_ns() as f64 / 1e9).max(1e-9);
+    let total = |s: &Series, of: fn(&Slot) -> u64| s.filled().iter().map(of).sum::<u64>() as f64 / seconds;
+    Known {
+        rates: [0, 1].map(|c| (total(&series[c], |s| s.ios), total(&series[c], |s| s.bytes))),
+        costs: stages.costs,
+        queue_us: stages.s2d.mean_us,
+        device_us: stages.d2c.mean_us,
+    }
+}
+
+/// Windows with losses were not observed.
+fn peak_hour(around: &Around, load: &Load) -> Option<PeakHour> {
+    const HOUR_NS: i64 = 3600 * 1_000_000_000;
+    if around.window.len_ns() < 2 * HOUR_NS {
+        return None;
+    }
+    // Slots of a minute are fine enough for an hour.
+    let joined = (60 * 1_000_000_000 / load.len_ns).max(1) as usize;
+    let len_ns = joined as i64 * load.len_ns;
+    let mut ios = vec![0.0; load.windows / joined];
+    for p in &load.points {
+        if let Some(sum) = ios.get_mut(load.index(p) / joined) {
+            *sum += p.ios_per_s / joined as f64;
+        }
+    }
+    let at_ns = |slot: usize| load.from_ns + slot as i64 * len_ns;
+    let is_seen = |slot: usize| !around.losses.overlap(around.dev, at_ns(slot), at_ns(slot + 1));
+    let seen: Vec<Option<f64>> = ios.iter().enumerate().map(|(i, x)| is_seen(i).then_some(*x)).collect();
+    let found = peak(&seen, (HOUR_NS / len_ns) as usize)?;
+    let (from_ns, to_ns) = (at_ns(found.first), at_ns(found.first + found.slots));
+    Some(PeakHour { from_ns, to_ns, ios_per_s: found.sum / found.slots as f64, ratio: found.ratio })
+}
+
+fn util_check(around: &Around, stages: &StagesSummary, expected: Option<f64>) -> Option<UtilCheck> {
+    let (busy_ns, covered_ns) = around.counted?;
+    let window_ns = around.window.len_ns();
+    // Counters of another stretch of time, or I/Os that are missing, would make any comparison idle.
+    if !around.complete || covered_ns < window_ns / 10 * 9 {
+        return None;
+    }
+    let sigma = around
+        .kernel
+        .zip(stages.s2c.mean_us)
+        .map(|((_, hz), mean_us)| sigma_pp(stages.s2c.n, mean_us * 1e3, 1e9 / f64::from(hz.max(1)), window_ns as f64));
+    let ticks_percent = 100.0 * busy_ns as f64 / covered_ns as f64;
+    Some(UtilCheck::new(around.busy_percent?, ticks_percent, expected, sigma, around.kernel.map(|k| k.0)))
+}
+
+fn series_of(around: &Around, class: Class) -> Series {
+    // Slots in which nothing is in flight take no memory.
+    let busy_ns = around.busy_percent.map_or(1.0, |p| p / 100.0) * around.window.len_ns() as f64;
+    around.cells.series(around.dev, class, burst_slot_ns(busy_ns as i64), around.window)
+}
+
+/// Slots in which bursts within `busy_ns` of time are looked for.
+pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
+    let mut dt_ns = BURST_SLOT_NS;
+    while busy_ns / dt_ns > MOST_SLOTS {
+        dt_ns *= 10;
+    }
+    dt_ns
+}
+
+/// `requests` are those of this class and of the other one; `demand` is that of this one.
+fn stream(
+    around: &Around,
+    class: Class,
+    both: &[Series; 2],
+    own: Found,
+    (requests, demand): ([&Requests; 2], Option<&Demand>),
+    starvation: Option<Starvation>,
+    load: &[LoadPoint],
+) -> StreamDetail {
+    let series = &both[class as usize];
+    let surroundings = Surroundings::new(series, load, requests[1]);
+    let cause = |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
+    let window = (around.window.from_ns, around.window.to_ns);
+    let periodicity = periodicity::find_among(requests[0].kept(), demand, window, 0, &around.losses.of(around.dev));
+    let periodic_causes = periodicity.clocks.iter().map(|clock| {
+        let beats = clock.beats_s.iter().map(|s| around.window.from_ns + (s * 1e9) as i64);
+        usual_actor(beats.filter_map(|at| cause(class, &[(at, at + 100_000_000)])))
+    });
+    StreamDetail {
+        class,
+        bytes: around.cells.bytes(around.dev, class),
+        slot_ns: series.dt_ns,
+        limit: own.limit,
+        bursts_found: own.bursts.len(),
+        bursts: largest(own.bursts, &surroundings),
+        envelope: envelope_of(series),
+        unevenness: [1, 10, 100].iter().filter_map(|k| unevenness_of(series, *k)).collect(),
+        periodic_causes: periodic_causes.collect(),
+        periodicity,
+        starvation_cause: starvation.as_ref().and_then(|s| cause(s.aggressor, &s.episodes)),
+        starvation,
+    }
+}
+
+/// The process that comes back most often, not the one that moved most: one large flush among many commits is not the clock.
+/// Its file is the one of more than half of its beats, or none.
+fn usual_actor(actors: impl Iterator<Item = Actor>) -> Option<Actor> {
+    let actors: Vec<Actor> = actors.collect();
+    let is_same = |a: &Actor, b: &Actor| (a.tgid, a.comm) == (b.tgid, b.comm);
+    let mut seen: Vec<(Actor, usize)> = Vec::new();
+    for actor in &actors {
+        match seen.iter_mut().find(|(a, _)| is_same(a, actor)) {
+            Some((_, n)) => *n += 1,
+            None => seen.push((*actor, 1)),
+        }
+    }
+    let (usual, beats) = seen.into_iter().rev().max_by_key(|(_, n)| *n)?;
+    // Majority vote (Boyer and Moore): the only one that can have more than half, counted then.
+    let own = || actors.iter().filter(|a| is_same(a, &usual));
+    let (main, _) = own().fold((usual, 0usize), |(main, lead), a| match lead {
+        0 => (*a, 1),
+        _ if a.file == main.file => (main, lead + 1),
+        _ => (main, lead - 1),
+    });
+    let has_most = 2 * own().filter(|a| a.file == main.file).count() > beats;
+    Some(if has_most { main } else { Actor { file: None, ..usual } })
+}
+
+fn envelope_of(series: &Series) -> Vec<(i64, u64)> {
+    [1usize, 2, 5, 10, 20, 50, 100, 500, 1000]
+        .into_iter()
+        .filter(|k| *k <= series.slots())
+        .map(|k| (k as i64 * series.dt_ns, most_bytes(series, k)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Inode, Origin};
+
+    #[test]
+    fn a_clock_has_the_file_of_most_of_its_beats_or_none() {
+        let [first, usual, other] = [1, 2, 3].map(|ino| Actor {
+            tgid: Some(7),
+            comm: None,
+            origin: Origin::Writeback,
+            file: Some(Inode { fs_dev: 1, ino, generation: None }),
+        });
+        let file = |beats: &[Actor]| usual_actor(beats.iter().copied()).map(|a| a.file);
+        assert_eq!(file(&[first, usual, usual, usual]), Some(usual.file));
+        assert_eq!(file(&[first, usual, other]), Some(None), "no file of most beats");
+        assert_eq!(file(&[]), None);
+    }
+}

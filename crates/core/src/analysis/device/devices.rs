@@ -1,0 +1,471 @@
+//! What each device did: counts, sizes and latencies by class (A6), busy time (A2), concurrency (A3), and who kept it
+//! busy (A4).
+
+use crate::analysis::device::level::LevelTime;
+use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary, DevicesSummary};
+use crate::analysis::math::runs::Runs;
+use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::latencies::{LOW_N, Latencies};
+use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, DevId, Io, LossReason, Lost};
+
+/// Lost I/Os as a sum that can become unknown.
+#[derive(Debug, Clone, Copy)]
+struct LostCount(Option<u64>);
+
+impl LostCount {
+    fn add(&mut self, ios: Option<i64>) {
+        self.0 = match (self.0, ios) {
+            (Some(a), Some(b)) => Some(a + b.max(0) as u64),
+            _ => None,
+        };
+    }
+}
+
+/// Sums of one class while the stream runs.
+#[derive(Debug, Default)]
+struct ClassSums {
+    bytes: u64,
+    merges: Option<u64>,
+    errors: Option<u64>,
+    total: Latencies,
+    queued: (u64, i128),
+    device_ns: i128,
+}
+
+impl ClassSums {
+    fn add(&mut self, io: &Io) {
+        self.bytes += io.bytes.max(0) as u64;
+        if let Some(m) = io.merges {
+            *self.merges.get_or_insert(0) += m.max(0) as u64;
+        }
+        if let Some(e) = io.error {
+            *self.errors.get_or_insert(0) += u64::from(e != 0);
+        }
+        self.total.add(io.total_ns());
+        if let Some(q) = io.queue_ns {
+            self.queued.0 += 1;
+            self.queued.1 += i128::from(q);
+        }
+        self.device_ns += i128::from(io.device_ns);
+    }
+
+    fn finish(&mut self, runs: &Runs) -> ClassSummary {
+        let n = self.total.n();
+        let mean = |sum: i128, n: u64| (n > 0).then(|| sum as f64 / n as f64 / 1e3);
+        ClassSummary {
+            ios: Some(n),
+            bytes: Some(self.bytes),
+            merges: self.merges,
+            errors: self.errors,
+            mean_us: self.total.mean_us(),
+            p50_us: self.total.quantile_us(0.5),
+            p75_us: self.total.quantile_us(0.75),
+            p90_us: self.total.quantile_us(0.9),
+            p95_us: self.total.quantile_us(0.95),
+            p99_us: self.total.quantile_us(0.99),
+            p999_us: self.total.quantile_us(0.999),
+            p50_ci_us: self.total.quantile_ci_us(0.5),
+            p90_ci_us: self.total.quantile_ci_us(0.9),
+            p99_ci_us: self.total.quantile_ci_us(0.99),
+            p999_ci_us: self.total.quantile_ci_us(0.999),
+            max_us: self.total.max_us(),
+            queue_mean_us: mean(self.queued.1, self.queued.0),
+            device_mean_us: mean(self.device_ns, n),
+            sequential_percent: runs.percent(),
+            low_n: n < LOW_N,
+        }
+    }
+}
+
+/// Levels of one device or set of devices, by time of start and end.
+#[derive(Debug, Clone)]
+pub(in crate::analysis) struct DeviceSweep {
+    window: Window,
+    pub(in crate::analysis) all: LevelTime,
+    pub(in crate::analysis) read: LevelTime,
+    pub(in crate::analysis) write: LevelTime,
+    pub(in crate::analysis) both: LevelTime,
+    runs: [Runs; 4],
+}
+
+impl DeviceSweep {
+    pub(in crate::analysis) fn new(window: Window) -> DeviceSweep {
+        let levels = || LevelTime::new(window);
+        DeviceSweep { window, all: levels(), read: levels(), write: levels(), both: levels(), runs: Default::default() }
+    }
+
+    pub(in crate::analysis) fn change(&mut self, at_ns: i64, class: Class, by: i64) {
+        self.all.change(at_ns, by);
+        let before = self.has_both();
+        match class {
+            Class::Read => self.read.change(at_ns, by),
+            Class::Write => self.write.change(at_ns, by),
+            Class::Discard | Class::Flush => return,
+        }
+        let by = i64::from(self.has_both()) - i64::from(before);
+        if by != 0 {
+            self.both.change(at_ns, by);
+        }
+    }
+
+    /// What of `span` lies before `to_ns` was in flight there, though the sweep had passed by.
+    pub(in crate::analysis) fn late(&mut self, span: &Span, to_ns: i64) {
+        let (from_ns, to_ns) = (span.start_ns.max(self.window.from_ns), to_ns.min(self.window.to_ns));
+        if from_ns >= to_ns {
+            return;
+        }
+        self.all.add_late(from_ns, to_ns);
+        let (own, other) = match span.class {
+            Class::Read => (&mut self.read, &mut self.write),
+            Class::Write => (&mut self.write, &mut self.read),
+            Class::Discard | Class::Flush => return,
+        };
+        // Wherever the other class was in flight, both are now.
+        let more = other.busy_in(from_ns, to_ns) - self.both.busy_in(from_ns, to_ns);
+        self.both.fill_late(from_ns, to_ns, more);
+        own.add_late(from_ns, to_ns);
+    }
+
+    fn has_both(&self) -> bool {
+        self.read.level() > 0 && self.write.level() > 0
+    }
+
+    pub(in crate::analysis) fn finish(&mut self, window: Window) {
+        for levels in [&mut self.all, &mut self.read, &mut self.write, &mut self.both] {
+            levels.finish(window);
+        }
+    }
+}
+
+/// By device number.
+#[derive(Debug, Default)]
+pub(in crate::analysis) struct Sweeps(pub Vec<DeviceSweep>);
+
+impl Sweep for Sweeps {
+    fn start(&mut self, span: &Span) {
+        let sweep = &mut self.0[span.key as usize];
+        sweep.change(span.start_ns, span.class, 1);
+        if sweep.window.contains(span.done_ns) {
+            sweep.runs[span.class as usize].add(span);
+        }
+    }
+
+    fn done(&mut self, end: &End) {
+        self.0[end.key as usize].change(end.at_ns, end.class, -1);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.0[span.key as usize].late(span, to_ns);
+    }
+}
+
+/// Between issue and done there are no classes to tell apart.
+#[derive(Debug, Default)]
+pub(in crate::analysis) struct Issued(pub Vec<LevelTime>);
+
+impl Sweep for Issued {
+    fn start(&mut self, span: &Span) {
+        self.0[span.key as usize].change(span.start_ns, 1);
+    }
+
+    fn done(&mut self, end: &End) {
+        self.0[end.key as usize].change(end.at_ns, -1);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.0[span.key as usize].add_late(span.start_ns, to_ns);
+    }
+}
+
+#[derive(Debug)]
+struct DeviceSums {
+    dev: DevId,
+    classes: [ClassSums; 4],
+    lost: LostCount,
+}
+
+/// What can be counted as I/Os complete; the rest must be swept.
+#[derive(Debug)]
+pub(in crate::analysis) struct Counts {
+    window: Window,
+    index: DeviceIndex,
+    sums: Vec<DeviceSums>,
+    last_done_ns: Option<i64>,
+    lost: LostCount,
+    censored: u64,
+}
+
+impl Counts {
+    /// For `window`, which may be open.
+    pub fn new(window: Window) -> Counts {
+        Counts {
+            window,
+            index: DeviceIndex::default(),
+            sums: Vec::new(),
+            last_done_ns: None,
+            lost: LostCount(Some(0)),
+            censored: 0,
+        }
+    }
+
+    fn number(&mut self, dev: DevId) -> u32 {
+        let i = self.index.number(dev);
+        if i as usize == self.sums.len() {
+            self.sums.push(DeviceSums { dev, classes: Default::default(), lost: LostCount(Some(0)) });
+        }
+        i
+    }
+
+    /// Counts `io` if it completes inside the window; the number of its device, `None` before the window.
+    pub fn admit(&mut self, io: &Io) -> Option<u32> {
+        if io.done_ns < self.window.from_ns {
+            return None;
+        }
+        let i = self.number(io.dev);
+        if self.window.contains(io.done_ns) {
+            self.sums[i as usize].classes[io.class() as usize].add(io);
+            self.last_done_ns = self.last_done_ns.max(Some(io.done_ns));
+        }
+        Some(i)
+    }
+
+    /// The devices by their numbers.
+    pub fn known(&self) -> &[DevId] {
+        self.index.devices()
+    }
+
+    /// The window as it stands when the recording ends at `end_ns`.
+    pub fn closed_window(&self, end_ns: i64) -> Window {
+        self.window.closed_at(end_ns, self.last_done_ns)
+    }
+
+    /// Latencies (start to done) of all classes of device number `i`.
+    pub fn latencies(&self, i: usize) -> Latencies {
+        let mut all = Latencies::new();
+        self.sums[i].classes.iter().for_each(|c| all.merge(&c.total));
+        all
+    }
+
+    /// Takes what is missing: counted by device where the device is known.
+    pub fn lost(&mut self, lost: &Lost) {
+        if lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
+            return;
+        }
+        if lost.reason == LossReason::Censored {
+            self.censored += lost.ios.unwrap_or(0).max(0) as u64;
+        }
+        if !lost.reason.is_loss() {
+            return;
+        }
+        self.lost.add(lost.ios);
+        if let Some(dev) = lost.dev {
+            let i = self.number(dev);
+            self.sums[i as usize].lost.add(lost.ios);
+        }
+    }
+
+    /// The answer, with what was swept of each device in the order of [`Counts::known`].
+    pub fn finish(
+        self,
+        end_ns: i64,
+        sweeps: Vec<DeviceSweep>,
+        issued: Vec<LevelTime>,
+        clipped: Clipped,
+    ) -> DevicesSummary {
+        let window = self.closed_window(end_ns);
+        let parts = self.sums.into_iter().zip(sweeps).zip(issued);
+        let mut devices: Vec<_> = parts.map(|((sums, sweep), issued)| summary(sums, sweep, issued, window)).collect();
+        devices.sort_by_key(|d| d.dev);
+        DevicesSummary {
+            window,
+            ios: devices.iter().map(DeviceSummary::ios).sum(),
+            bytes: devices.iter().map(DeviceSummary::bytes).sum(),
+            devices,
+            lost_ios: self.lost.0,
+            censored_ios: self.censored,
+            clipped,
+        }
+    }
+}
+
+/// Accumulates [`DevicesSummary`].
+///
+/// I/Os count if they complete inside the window. Those that complete later but began before its end still belong to
+/// its busy time: keep pushing until none is left that did.
+#[derive(Debug)]
+pub struct Devices {
+    window: Window,
+    counts: Counts,
+    order: StartOrder,
+    sweeps: Sweeps,
+    issue_order: StartOrder,
+    issued: Issued,
+}
+
+impl Devices {
+    /// For `window`, which may be open.
+    pub fn new(window: Window) -> Devices {
+        Devices {
+            window,
+            counts: Counts::new(window),
+            order: StartOrder::new(Hold::RECORDING),
+            sweeps: Sweeps::default(),
+            issue_order: StartOrder::new(Hold::RECORDING),
+            issued: Issued::default(),
+        }
+    }
+
+    fn make_room(&mut self) {
+        let known = self.counts.known().len();
+        self.sweeps.0.resize_with(known, || DeviceSweep::new(self.window));
+        self.issued.0.resize_with(known, || LevelTime::new(self.window));
+    }
+
+    /// Takes the next completed I/O.
+    pub fn push(&mut self, io: &Io) {
+        let Some(key) = self.counts.admit(io) else { return };
+        self.make_room();
+        self.order.push(Span::of(io, key), &mut self.sweeps);
+        self.issue_order.push(Span::issued(io, key), &mut self.issued);
+    }
+
+    /// Takes what is missing: counted by device where the device is known.
+    pub fn lost(&mut self, lost: &Lost) {
+        self.counts.lost(lost);
+    }
+
+    /// The answer. `end_ns` is the recording's end, which closes an open window.
+    pub fn finish(mut self, end_ns: i64) -> DevicesSummary {
+        self.make_room();
+        let clipped = self.order.finish(&mut self.sweeps);
+        self.issue_order.finish(&mut self.issued);
+        self.counts.finish(end_ns, self.sweeps.0, self.issued.0, clipped)
+    }
+}
+
+fn summary(mut sums: DeviceSums, mut sweep: DeviceSweep, mut issued: LevelTime, window: Window) -> DeviceSummary {
+    sweep.finish(window);
+    issued.finish(window);
+    let classes = std::array::from_fn(|c| sums.classes[c].finish(&sweep.runs[c]));
+    DeviceSummary {
+        dev: sums.dev,
+        classes,
+        busy_percent: sweep.all.busy_percent(),
+        busy_read_percent: sweep.read.busy_percent(),
+        busy_write_percent: sweep.write.busy_percent(),
+        busy_both_percent: sweep.both.busy_percent(),
+        busy_device_percent: issued.busy_percent(),
+        concurrency: Concurrency::of(&sweep.all),
+        lost_ios: sums.lost.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Op;
+    use proptest::prelude::*;
+
+    const A: DevId = DevId(8 << 20);
+
+    fn io(done_ns: i64, op: Op, queue_ns: i64, device_ns: i64) -> Io {
+        Io::new(done_ns, A, op, 4096, Some(queue_ns), device_ns)
+    }
+
+    fn summary_of(ios: &[Io], window: Window, end_ns: i64) -> DevicesSummary {
+        let mut d = Devices::new(window);
+        ios.iter().for_each(|io| d.push(io));
+        d.finish(end_ns)
+    }
+
+    #[test]
+    fn nothing_gives_an_honest_nothing() {
+        let s = summary_of(&[], Window::OPEN, 0);
+        assert_eq!((s.devices.len(), s.ios, s.lost_ios), (0, 0, Some(0)));
+    }
+
+    #[test]
+    fn d_d_1_is_busy_by_rate_times_service() {
+        // 100 reads/s of 2 ms each: U = 20 %, mean N = 0.2.
+        let ios: Vec<_> = (0..1000).map(|i| io(i * 10_000_000 + 2_000_000, Op::READ, 500_000, 1_500_000)).collect();
+        let s = summary_of(&ios, Window::new(0, 10_000_000_000), 0);
+        let d = &s.devices[0];
+        assert_eq!(d.busy_percent, Some(20.0));
+        assert_eq!(d.busy_device_percent, Some(15.0));
+        assert_eq!(
+            (d.busy_read_percent, d.busy_write_percent, d.busy_both_percent),
+            (Some(20.0), Some(0.0), Some(0.0))
+        );
+        assert_eq!(d.concurrency.mean, Some(0.2));
+        assert_eq!((d.concurrency.p75, d.concurrency.p99, d.concurrency.max), (Some(0), Some(1), Some(1)));
+        let r = d.class(Class::Read);
+        assert_eq!((r.ios, r.bytes, r.mean_us, r.p99_us), (Some(1000), Some(4_096_000), Some(2000.0), Some(2000.0)));
+        assert_eq!((r.queue_mean_us, r.device_mean_us), (Some(500.0), Some(1500.0)));
+        let w = d.class(Class::Write);
+        assert_eq!((w.ios, w.mean_us, w.p50_us, w.sequential_percent), (Some(0), None, None, None));
+    }
+
+    #[test]
+    fn sequential_is_judged_in_the_order_of_start() {
+        // Three reads in a row on disk, completing in reverse.
+        let at = |done, start, sector| Io { sector: Some(sector), ..io(done, Op::READ, 0, done - start) };
+        let ios = [at(100, 30, 16), at(110, 20, 8), at(120, 10, 0)];
+        let s = summary_of(&ios, Window::OPEN, 0);
+        assert_eq!(s.devices[0].class(Class::Read).sequential_percent, Some(100.0));
+    }
+
+    #[test]
+    fn many_devices_keep_their_numbers() {
+        let mut index = DeviceIndex::default();
+        for round in 0..2 {
+            for d in 0..100 {
+                assert_eq!(index.number(DevId(7 * d)), d as u32, "round {round}");
+            }
+        }
+        assert_eq!(index.devices().len(), 100);
+    }
+
+    #[test]
+    fn an_io_across_the_end_is_busy_but_not_counted() {
+        let s = summary_of(&[io(150, Op::WRITE, 0, 100)], Window::new(0, 100), 0);
+        assert_eq!(s.ios, 0);
+        assert_eq!(s.devices[0].busy_percent, Some(50.0));
+    }
+
+    #[test]
+    fn losses_are_counted_and_can_be_unknown() {
+        let lost =
+            |ios, dev, reason| Lost { from_ns: 0, to_ns: 9, dev, class: None, reason, ios, bytes: None, merges: None };
+        let mut d = Devices::new(Window::OPEN);
+        d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
+        d.lost(&lost(Some(2), None, LossReason::WriterBusy));
+        d.lost(&lost(Some(3), Some(A), LossReason::Censored));
+        d.lost(&lost(Some(70), Some(A), LossReason::Retention));
+        let s = d.finish(10);
+        assert_eq!((s.lost_ios, s.censored_ios, s.devices[0].lost_ios), (Some(7), 3, Some(5)));
+        let mut d = Devices::new(Window::OPEN);
+        d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
+        d.lost(&lost(None, Some(A), LossReason::Corrupt));
+        assert_eq!(d.finish(10).lost_ios, None);
+    }
+
+    proptest! {
+        #[test]
+        fn utilisations_obey_their_identities(spans in prop::collection::vec((1i64..2000, 0i64..300, 0i64..100, any::<bool>()), 1..80)) {
+            let mut ios: Vec<Io> = spans.iter().map(|(done, dev, q, read)| io(*done, if *read { Op::READ } else { Op::WRITE }, *q, *dev)).collect();
+            ios.sort_by_key(|i| i.done_ns);
+            let s = summary_of(&ios, Window::new(0, 2000), 0);
+            let d = &s.devices[0];
+            let (all, r, w, both) = (d.busy_percent.expect("window"), d.busy_read_percent.expect("window"), d.busy_write_percent.expect("window"), d.busy_both_percent.expect("window"));
+            prop_assert!(r.max(w) <= all + 1e-9 && all <= r + w + 1e-9);
+            prop_assert!((r + w - all - both).abs() < 1e-9, "A4: U_in + U_out - U_all = U_both");
+            prop_assert!(d.busy_device_percent.expect("window") <= all + 1e-9);
+            // Little: L T = sum of residence inside the window.
+            let residence: i64 = ios.iter().map(|i| i.done_ns - i.start_ns().max(0)).sum();
+            prop_assert!((d.concurrency.mean.expect("window") * 2000.0 - residence as f64).abs() < 1e-6);
+            prop_assert!((d.concurrency.percent_at[0] - (100.0 - all)).abs() < 1e-9, "P0 = 1 - U");
+        }
+    }
+}

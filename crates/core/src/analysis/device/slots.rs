@@ -1,0 +1,390 @@
+//! A3 and A4 by slots: how many requests a slot of a few milliseconds saw, in the four meanings that tools give to it.
+//!
+//! For a slot of width w: *touched* is the number of requests whose `[start, done)` intersects it (also requests of no
+//! length that lie in it), *sampled* the number in flight at its beginning, *mean* the time-weighted mean, *max* the
+//! most at once. They are reported side by side and never mixed: for a Poisson stream of rate λ and load ρ in an
+//! infinite server, sampled is Poisson(ρ) and touched is Poisson(ρ + λw).
+
+use serde::Serialize;
+
+use crate::analysis::stream::order::{End, Span, Sweep};
+use crate::analysis::stream::window::Window;
+use crate::model::Class;
+
+/// Default width of a slot: 2 ms.
+pub const SLOT_NS: i64 = 2_000_000;
+
+/// Default length of a group of slots: 20 minutes.
+pub const GROUP_NS: i64 = 20 * 60 * 1_000_000_000;
+
+/// Most groups: a day of them.
+const MOST_GROUPS: i64 = 72;
+
+/// The length of a group over `window`: [`GROUP_NS`], and in a recording of more than a day as many of it as leave a day's
+/// number of groups.
+pub fn group_ns(window: Window) -> i64 {
+    if window.to_ns == i64::MAX {
+        GROUP_NS
+    } else {
+        GROUP_NS * ((window.len_ns() - 1).max(0) / GROUP_NS / MOST_GROUPS + 1)
+    }
+}
+
+/// Median and upper quartile over the slots of a group (nearest rank), and the extremes.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SlotQuantiles {
+    /// Median.
+    pub p50: f64,
+    /// 75th percentile.
+    pub p75: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// One group of slots in the four meanings.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct SlotGroup {
+    /// Beginning of the group, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// Slots in it: n of every quantile.
+    pub slots: u64,
+    /// Requests that touch a slot.
+    pub touched: SlotQuantiles,
+    /// In flight at a slot's beginning.
+    pub sampled: SlotQuantiles,
+    /// Time-weighted mean in a slot (quantiles to 1/128).
+    pub mean: SlotQuantiles,
+    /// Most at once in a slot.
+    pub max: SlotQuantiles,
+    /// Percent of slots that a request touches (A4, slot semantics).
+    pub touched_percent: f64,
+}
+
+/// Counts of small numbers.
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    counts: Vec<u64>,
+    n: u64,
+    sum: u128,
+}
+
+impl Tally {
+    fn add(&mut self, value: u64, times: u64) {
+        let at = value as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += times;
+        self.n += times;
+        self.sum += u128::from(value) * u128::from(times);
+    }
+
+    fn quantile(&self, q: f64) -> usize {
+        let rank = ((q * self.n as f64).ceil() as u64).clamp(1, self.n.max(1));
+        let mut seen = 0;
+        self.counts
+            .iter()
+            .position(|c| {
+                seen += c;
+                seen >= rank
+            })
+            .unwrap_or(0)
+    }
+
+    fn quantiles(&self, unit: f64) -> SlotQuantiles {
+        SlotQuantiles {
+            p50: self.quantile(0.5) as f64 * unit,
+            p75: self.quantile(0.75) as f64 * unit,
+            mean: if self.n > 0 { self.sum as f64 / self.n as f64 * unit } else { 0.0 },
+            max: self.counts.iter().rposition(|c| *c > 0).unwrap_or(0) as f64 * unit,
+        }
+    }
+}
+
+/// Means are tallied in these units.
+const MEAN_UNITS: f64 = 128.0;
+
+/// The slots of one stream of requests (a device, a class of it, a set of devices), swept in the order of time.
+///
+/// Memory: one tally per semantics for the group in progress; a [`SlotGroup`] for each that is over.
+#[derive(Debug, Clone)]
+pub struct SlotStream {
+    window: Window,
+    width_ns: i64,
+    slots_per_group: i64,
+    slot: i64,
+    slot_end_ns: i64,
+    level: i64,
+    since_ns: i64,
+    touched: u64,
+    sampled: Option<u64>,
+    area_ns: i128,
+    max: u64,
+    tallies: [Tally; 4],
+    groups: Vec<SlotGroup>,
+}
+
+impl SlotStream {
+    /// Slots of `width_ns` in groups of `group_ns`, counted from the window's beginning.
+    pub fn new(window: Window, width_ns: i64, group_ns: i64) -> SlotStream {
+        SlotStream {
+            window,
+            width_ns: width_ns.max(1),
+            slots_per_group: (group_ns / width_ns.max(1)).max(1),
+            slot: 0,
+            slot_end_ns: window.from_ns + width_ns.max(1),
+            level: 0,
+            since_ns: window.from_ns,
+            touched: 0,
+            sampled: None,
+            area_ns: 0,
+            max: 0,
+            tallies: Default::default(),
+            groups: Vec::new(),
+        }
+    }
+
+    fn slot_from(&self, slot: i64) -> i64 {
+        self.window.from_ns + slot * self.width_ns
+    }
+
+    /// Goes to `at_ns`, closing the slots before it.
+    fn advance(&mut self, at_ns: i64) {
+        let at_ns = at_ns.min(self.window.to_ns);
+        while at_ns >= self.slot_end_ns {
+            self.close_slot();
+            let whole = (at_ns - self.slot_from(self.slot)) / self.width_ns;
+            if whole > 0 {
+                self.close_steady(whole);
+            }
+        }
+        if at_ns > self.since_ns {
+            self.pass_time(at_ns);
+        }
+    }
+
+    fn pass_time(&mut self, at_ns: i64) {
+        self.sampled.get_or_insert(self.level.max(0) as u64);
+        self.area_ns += i128::from(self.level.max(0)) * i128::from(at_ns - self.since_ns);
+        self.max = self.max.max(self.level.max(0) as u64);
+        self.since_ns = at_ns;
+    }
+
+    fn close_slot(&mut self) {
+        let end_ns = self.slot_end_ns;
+        if end_ns > self.since_ns {
+            self.pass_time(end_ns);
+        }
+        let mean = self.area_ns as f64 / self.width_ns as f64;
+        self.tally([self.touched, self.sampled.unwrap_or(0), (mean * MEAN_UNITS).round() as u64, self.max], 1);
+        self.slot += 1;
+        self.begin_slot();
+    }
+
+    fn begin_slot(&mut self) {
+        self.slot_end_ns = self.slot_from(self.slot + 1);
+        (self.touched, self.sampled, self.area_ns, self.max) = (self.level.max(0) as u64, None, 0, 0);
+    }
+
+    /// Closes `slots` slots during which nothing changes.
+    fn close_steady(&mut self, slots: i64) {
+        let level = self.level.max(0) as u64;
+        let mut left = slots;
+        while left > 0 {
+            let in_group = self.slots_per_group - self.slot % self.slots_per_group;
+            let now = left.min(in_group);
+            self.tally([level, level, (level as f64 * MEAN_UNITS) as u64, level], now as u64);
+            self.slot += now;
+            left -= now;
+        }
+        self.since_ns = self.slot_from(self.slot);
+        self.begin_slot();
+    }
+
+    fn tally(&mut self, values: [u64; 4], times: u64) {
+        for (tally, value) in self.tallies.iter_mut().zip(values) {
+            tally.add(value, times);
+        }
+        if (self.slot + times as i64) % self.slots_per_group == 0 {
+            self.close_group(self.slot + times as i64);
+        }
+    }
+
+    fn close_group(&mut self, end_slot: i64) {
+        let [touched, sampled, mean, max] = std::mem::take(&mut self.tallies);
+        let slots = touched.n;
+        if slots == 0 {
+            return;
+        }
+        let idle = touched.counts.first().copied().unwrap_or(0);
+        self.groups.push(SlotGroup {
+            from_ns: self.slot_from(end_slot - slots as i64),
+            to_ns: self.slot_from(end_slot),
+            slots,
+            touched: touched.quantiles(1.0),
+            sampled: sampled.quantiles(1.0),
+            mean: mean.quantiles(1.0 / MEAN_UNITS),
+            max: max.quantiles(1.0),
+            touched_percent: 100.0 * (slots - idle) as f64 / slots as f64,
+        });
+    }
+
+    /// A request begins.
+    pub fn begin(&mut self, at_ns: i64) {
+        self.advance(at_ns);
+        self.level += 1;
+        if at_ns >= self.window.from_ns && at_ns < self.window.to_ns {
+            self.touched += 1;
+        } else if at_ns < self.window.from_ns {
+            self.touched = self.level.max(0) as u64;
+        }
+    }
+
+    /// A request ends; one that ends where a slot begins does not touch that slot.
+    pub fn end(&mut self, at_ns: i64) {
+        self.advance(at_ns);
+        self.level -= 1;
+        if at_ns <= self.slot_end_ns - self.width_ns {
+            self.touched = self.touched.saturating_sub(1);
+        }
+    }
+
+    /// A request of no length.
+    pub fn touch(&mut self, at_ns: i64) {
+        self.advance(at_ns);
+        if self.window.contains(at_ns) {
+            self.touched += 1;
+        }
+    }
+
+    /// The groups; the last one may be short. A slot that the window's end cuts does not count.
+    pub fn finish(mut self, window: Window) -> Vec<SlotGroup> {
+        self.window = window;
+        self.advance(window.to_ns);
+        let end = self.slot;
+        self.close_group(end);
+        self.groups
+    }
+}
+
+/// The slots of one device or set: all requests, reads, writes.
+#[derive(Debug, Clone)]
+pub struct SlotSweep {
+    streams: [SlotStream; 3],
+}
+
+/// What [`SlotSweep`] says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SlotSummary {
+    /// All classes.
+    pub all: Vec<SlotGroup>,
+    /// Reads only.
+    pub read: Vec<SlotGroup>,
+    /// Writes only.
+    pub write: Vec<SlotGroup>,
+}
+
+impl SlotSweep {
+    /// Slots of `width_ns` in groups of `group_ns`.
+    pub fn new(window: Window, width_ns: i64, group_ns: i64) -> SlotSweep {
+        SlotSweep { streams: std::array::from_fn(|_| SlotStream::new(window, width_ns, group_ns)) }
+    }
+
+    fn each(&mut self, class: Class, mut act: impl FnMut(&mut SlotStream)) {
+        act(&mut self.streams[0]);
+        match class {
+            Class::Read => act(&mut self.streams[1]),
+            Class::Write => act(&mut self.streams[2]),
+            Class::Discard | Class::Flush => {}
+        }
+    }
+
+    /// The groups.
+    pub fn finish(self, window: Window) -> SlotSummary {
+        let [all, read, write] = self.streams.map(|s| s.finish(window));
+        SlotSummary { all, read, write }
+    }
+}
+
+impl Sweep for SlotSweep {
+    fn start(&mut self, span: &Span) {
+        self.each(span.class, |s| s.begin(span.start_ns));
+    }
+
+    fn done(&mut self, end: &End) {
+        self.each(end.class, |s| s.end(end.at_ns));
+    }
+
+    fn instant(&mut self, span: &Span) {
+        self.each(span.class, |s| s.touch(span.start_ns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::stream::order::{Hold, StartOrder};
+    use proptest::prelude::*;
+
+    fn swept(spans: &[(i64, i64)], window: Window, width: i64, group: i64) -> Vec<SlotGroup> {
+        let mut spans = spans.to_vec();
+        spans.sort_by_key(|s| s.1);
+        let mut order = StartOrder::new(Hold::RECORDING);
+        let mut sweep = SlotSweep::new(window, width, group);
+        for (start_ns, done_ns) in spans {
+            order.push(
+                Span { start_ns, done_ns, sector: -1, sectors: 0, key: 0, class: Class::Read, waited_us: 0 },
+                &mut sweep,
+            );
+        }
+        order.finish(&mut sweep);
+        sweep.finish(window).read
+    }
+
+    #[test]
+    fn the_boundary_rules() {
+        // [0,10) ends where slot 1 begins and does not touch it; [20,20) touches slot 2; slot 3 is empty.
+        let g = swept(&[(0, 10), (20, 20)], Window::new(0, 40), 10, 40);
+        assert_eq!((g.len(), g[0].slots, g[0].touched_percent), (1, 4, 50.0));
+        assert_eq!((g[0].touched.mean, g[0].sampled.mean, g[0].mean.mean, g[0].max.mean), (0.5, 0.25, 0.25, 0.25));
+    }
+
+    proptest! {
+        #[test]
+        fn all_four_meanings_equal_brute_force(
+            spans in prop::collection::vec((-20i64..300, prop_oneof![0i64..3, 0i64..30, 0i64..200]), 0..60),
+            from in 0i64..20, slots in 1i64..20, width in 1i64..20, per_group in 1i64..8,
+        ) {
+            let spans: Vec<_> = spans.into_iter().map(|(s, d)| (s, s + d)).collect();
+            let window = Window::new(from, from + slots * width);
+            let groups = swept(&spans, window, width, per_group * width);
+            prop_assert_eq!(groups.iter().map(|g| g.slots).sum::<u64>(), slots as u64);
+            let mut slot = 0;
+            for g in &groups {
+                let mut brute: [Vec<f64>; 4] = Default::default();
+                for _ in 0..g.slots {
+                    let (a, b) = (from + slot * width, from + (slot + 1) * width);
+                    let touches = |s: &&(i64, i64)| if s.0 == s.1 { a <= s.0 && s.0 < b } else { s.0 < b && s.1 > a };
+                    let level = |t: i64| spans.iter().filter(|s| s.0 <= t && t < s.1).count();
+                    brute[0].push(spans.iter().filter(touches).count() as f64);
+                    brute[1].push(level(a) as f64);
+                    brute[2].push((a..b).map(level).sum::<usize>() as f64 / width as f64);
+                    brute[3].push((a..b).map(level).max().unwrap_or(0) as f64);
+                    slot += 1;
+                }
+                for (got, mut values) in [g.touched, g.sampled, g.mean, g.max].into_iter().zip(brute) {
+                    values.sort_by(f64::total_cmp);
+                    let rank = |q: f64| values[((q * values.len() as f64).ceil() as usize).max(1) - 1];
+                    let near = |a: f64, b: f64| (a - b).abs() <= 1.0 / MEAN_UNITS;
+                    prop_assert!(near(got.p50, rank(0.5)) && near(got.p75, rank(0.75)) && near(got.max, rank(1.0)), "{got:?} {values:?}");
+                    prop_assert!(near(got.mean, values.iter().sum::<f64>() / values.len() as f64));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A24: where requests spend their time in the block layer, and how they move over the device.
+//!
+//! Names as in `btt`: S2D start to issue (the kernel's queues, here S2C - D2C), D2C issue to completion, S2C their sum.
+//! Imported traces also tell of bios: Q2G, G2I, Q2M, I2D, M2D, counted per bio as `btt` does.
+//! Seek distance is `|first sector - end of the previous|`, in the order of issue.
+
+use serde::Serialize;
+
+use crate::analysis::capacity::mix::{Alone, Cost};
+use crate::analysis::stream::latencies::Latencies;
+use crate::analysis::stream::order::{End, Span, Sweep};
+use crate::analysis::stream::window::Window;
+use crate::model::{BioStages, Class, Histogram, Io};
+
+/// One stage.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Stage {
+    /// Requests: n of everything.
+    pub n: u64,
+    /// Mean.
+    pub mean_us: Option<f64>,
+    /// Median.
+    pub p50_us: Option<f64>,
+    /// 99th percentile.
+    pub p99_us: Option<f64>,
+    /// Longest.
+    pub max_us: Option<f64>,
+    /// Share of start to done, in percent of the sums.
+    pub share_percent: Option<f64>,
+}
+
+impl Stage {
+    /// Of latencies whose whole is `whole_ns` together.
+    fn of(l: &mut Latencies, whole_ns: f64) -> Stage {
+        Stage {
+            n: l.n(),
+            mean_us: l.mean_us(),
+            p50_us: l.quantile_us(0.5),
+            p99_us: l.quantile_us(0.99),
+            max_us: l.max_us(),
+            share_percent: (whole_ns > 0.0 && l.n() > 0).then(|| 100.0 * l.sum_ns() as f64 / whole_ns),
+        }
+    }
+}
+
+/// What [`Stages`] says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StagesSummary {
+    /// Start to issue.
+    pub s2d: Stage,
+    /// Issue to completion.
+    pub d2c: Stage,
+    /// Start to completion.
+    pub s2c: Stage,
+    /// Mean number already issued when a request is issued (queue depth at D, itself not counted).
+    pub depth_at_issue: Option<f64>,
+    /// Requests that follow another with a known place: n of the seek distances.
+    pub seeks: u64,
+    /// Median seek distance in sectors of 512 bytes.
+    pub seek_p50_sectors: Option<i64>,
+    /// 90th percentile.
+    pub seek_p90_sectors: Option<i64>,
+    /// Percent that begin where the one before them, of whatever class, ended.
+    pub sequential_percent: Option<f64>,
+    /// Percent of issues that change from reading to writing or back.
+    pub turn_percent: Option<f64>,
+    /// How single bios went; `None` where the source saw requests only, as the tracer does.
+    pub bios: Option<BioSummary>,
+    /// What reads and writes cost that had the device to themselves (A18).
+    pub costs: [Option<Cost>; 2],
+}
+
+/// The ways of bios, with the names of `btt`. A request counts once for each bio in it: that is what `btt` counts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BioSummary {
+    /// Queued to request allocated.
+    pub q2g: Stage,
+    /// Request allocated to inserted into the scheduler; none without a scheduler.
+    pub g2i: Stage,
+    /// Queued to merged into an existing request.
+    pub q2m: Stage,
+    /// Inserted to issued.
+    pub i2d: Stage,
+    /// Merged to issued.
+    pub m2d: Stage,
+    /// Issued to completed.
+    pub d2c: Stage,
+    /// Queued to completed: the whole of which the others are shares.
+    pub q2c: Stage,
+}
+
+/// Accumulates [`BioSummary`] of one device.
+#[derive(Debug, Clone)]
+pub struct Bios([Latencies; 7]);
+
+impl Default for Bios {
+    fn default() -> Bios {
+        Bios(std::array::from_fn(|_| Latencies::new()))
+    }
+}
+
+impl Bios {
+    /// Takes the way of one bio.
+    pub fn push(&mut self, b: &BioStages) {
+        let ways = [b.q2g_ns, b.g2i_ns, b.q2m_ns, b.i2d_ns, b.m2d_ns, Some(b.d2c_ns), b.q2c_ns];
+        for (stage, ns) in self.0.iter_mut().zip(ways) {
+            if let Some(ns) = ns {
+                stage.add(ns);
+            }
+        }
+    }
+
+    /// The answer.
+    pub fn finish(mut self) -> BioSummary {
+        let whole = self.0[6].sum_ns() as f64;
+        let [q2g, g2i, q2m, i2d, m2d, d2c, q2c] = std::array::from_fn(|i| Stage::of(&mut self.0[i], whole));
+        BioSummary { q2g, g2i, q2m, i2d, m2d, d2c, q2c }
+    }
+}
+
+/// Accumulates the stages of one device; swept in the order of issue.
+#[derive(Debug, Clone)]
+pub struct Stages {
+    window: Window,
+    s2d: Latencies,
+    d2c: Latencies,
+    level: i64,
+    issues: u64,
+    depths: u64,
+    end: Option<i64>,
+    class: Option<Class>,
+    turns: u64,
+    sequential: u64,
+    distances: Histogram,
+    alone: Alone,
+}
+
+impl Stages {
+    /// For I/Os that complete inside `window`.
+    pub fn new(window: Window) -> Stages {
+        Stages {
+            window,
+            s2d: Latencies::new(),
+            d2c: Latencies::new(),
+            level: 0,
+            issues: 0,
+            depths: 0,
+            end: None,
+            class: None,
+            turns: 0,
+            sequential: 0,
+            distances: Histogram::new(),
+            alone: Alone::default(),
+        }
+    }
+
+    /// An I/O completes.
+    pub fn complete(&mut self, io: &Io) {
+        if let Some(queue_ns) = io.queue_ns {
+            self.s2d.add(queue_ns);
+        }
+        self.d2c.add(io.device_ns);
+    }
+
+    /// The answer. `s2c` are the latencies of the same I/Os, start to completion.
+    pub fn finish(mut self, mut s2c: Latencies) -> StagesSummary {
+        let whole = s2c.sum_ns() as f64;
+        let stage = |l: &mut Latencies| Stage::of(l, whole);
+        let seeks = self.distances.n();
+        let percent = |part: u64, of: u64| (of > 0).then(|| 100.0 * part as f64 / of as f64);
+        StagesSummary {
+            s2d: stage(&mut self.s2d),
+            d2c: stage(&mut self.d2c),
+            s2c: stage(&mut s2c),
+            depth_at_issue: (self.issues > 0).then(|| self.depths as f64 / self.issues as f64),
+            seeks,
+            seek_p50_sectors: self.distances.quantile(0.5),
+            seek_p90_sectors: self.distances.quantile(0.9),
+            sequential_percent: percent(self.sequential, seeks),
+            turn_percent: percent(self.turns, self.issues.saturating_sub(1)),
+            bios: None,
+            costs: self.alone.finish(),
+        }
+    }
+
+    fn issue(&mut self, span: &Span) {
+        if !self.window.contains(span.done_ns) {
+            return;
+        }
+        self.issues += 1;
+        self.depths += self.level.max(0) as u64;
+        if matches!(span.class, Class::Read | Class::Write) {
+            self.turns += u64::from(self.class.is_some_and(|c| c != span.class));
+            self.class = Some(span.class);
+        }
+        if span.sector >= 0 {
+            if let Some(end) = self.end {
+                self.distances.add((span.sector - end).abs());
+                self.sequential += u64::from(span.sector == end);
+            }
+            self.end = Some(span.sector + i64::from(span.sectors));
+        }
+    }
+}
+
+impl Sweep for Stages {
+    fn start(&mut self, span: &Span) {
+        self.issue(span);
+        self.alone.issue(span, self.level, self.window);
+        self.level += 1;
+    }
+
+    fn done(&mut self, _: &End) {
+        self.level -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::stream::order::{Hold, StartOrder};
+    use crate::model::{DevId, Op};
+
+    #[test]
+    fn stages_seeks_and_turns_of_a_small_case() {
+        // issue, done, sector: 0-10 at 0, 5-20 at 8 (sequential), 30-40 at 1000, written.
+        let ios = [(0, 10, 0, Op::READ), (5, 20, 8, Op::READ), (30, 40, 1000, Op::WRITE)];
+        let mut s = Stages::new(Window::OPEN);
+        let mut order = StartOrder::new(Hold::RECORDING);
+        let mut s2c = Latencies::new();
+        for (issue, done, sector, op) in ios {
+            let io = Io { sector: Some(sector), ..Io::new(done, DevId(1), op, 4096, Some(5), done - issue) };
+            s.complete(&io);
+            s2c.add(io.total_ns());
+            order.push(Span { start_ns: issue, ..Span::of(&io, 0) }, &mut s);
+        }
+        order.finish(&mut s);
+        let a = s.finish(s2c);
+        assert_eq!((a.s2d.n, a.s2d.mean_us, a.d2c.max_us), (3, Some(0.005), Some(0.015)));
+        assert_eq!(a.s2d.share_percent.map(f64::round), Some(30.0));
+        assert_eq!((a.seeks, a.sequential_percent, a.turn_percent), (2, Some(50.0), Some(50.0)));
+        assert_eq!((a.seek_p50_sectors, a.seek_p90_sectors), (Some(0), Some(984)));
+        assert_eq!(a.depth_at_issue, Some(1.0 / 3.0));
+    }
+}

@@ -1,0 +1,172 @@
+//! What is told of each device: its classes, its busy time, its concurrency.
+
+use serde::Serialize;
+
+use crate::analysis::device::level::LevelTime;
+use crate::analysis::stream::order::Clipped;
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, DevId};
+
+/// The answer for one class of one device. Latencies are start to done (S2C, what `iostat` calls await) unless named
+/// otherwise; quantiles are nearest rank, exact up to 65536 I/Os and within 1/256 beyond.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClassSummary {
+    /// Completed I/Os; `None` if the source does not say (imported tables may know bytes and no I/Os, or neither).
+    pub ios: Option<u64>,
+    /// Bytes they moved; `None` if the source does not say.
+    pub bytes: Option<u64>,
+    /// Merges into them, as the kernel counts them; `None` if the source does not say.
+    pub merges: Option<u64>,
+    /// Of them failed; `None` if the source does not say.
+    pub errors: Option<u64>,
+    /// Mean latency in microseconds.
+    pub mean_us: Option<f64>,
+    /// Median.
+    pub p50_us: Option<f64>,
+    /// 75th percentile.
+    pub p75_us: Option<f64>,
+    /// 90th percentile.
+    pub p90_us: Option<f64>,
+    /// 95th percentile.
+    pub p95_us: Option<f64>,
+    /// 99th percentile.
+    pub p99_us: Option<f64>,
+    /// 99.9th percentile.
+    pub p999_us: Option<f64>,
+    /// 95 % interval of the median, by order statistics; `None` with too few I/Os to bound it, as below.
+    pub p50_ci_us: Option<(f64, f64)>,
+    /// The same of the 90th percentile.
+    pub p90_ci_us: Option<(f64, f64)>,
+    /// The same of the 99th percentile.
+    pub p99_ci_us: Option<(f64, f64)>,
+    /// The same of the 99.9th percentile.
+    pub p999_ci_us: Option<(f64, f64)>,
+    /// The longest; an interval without completions that it covers was blocked, not idle.
+    pub max_us: Option<f64>,
+    /// Mean of start to issue: time in the kernel's queues. `None` if the source has no start.
+    pub queue_mean_us: Option<f64>,
+    /// Mean of issue to done (D2C): driver and device.
+    pub device_mean_us: Option<f64>,
+    /// Percent of I/Os whose first sector is where the previous one of the same device and class, in the order of
+    /// start, ended. `None` without sectors or with fewer than two I/Os.
+    pub sequential_percent: Option<f64>,
+    /// Fewer than 30 I/Os: quantiles mean little.
+    pub low_n: bool,
+}
+
+/// Time-weighted distribution of the number in flight (A3), exact from events.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Concurrency {
+    /// `∫N/T`.
+    pub mean: Option<f64>,
+    /// Median over time.
+    pub p50: Option<u64>,
+    /// 75th percentile over time.
+    pub p75: Option<u64>,
+    /// 99th percentile over time.
+    pub p99: Option<u64>,
+    /// The highest level that lasted.
+    pub max: Option<u64>,
+    /// Share of time at each level from 0 on, in percent.
+    #[serde(skip)]
+    pub percent_at: Vec<f64>,
+}
+
+impl Concurrency {
+    /// What `levels` says.
+    pub fn of(levels: &LevelTime) -> Concurrency {
+        let total: i64 = levels.ns_at().iter().sum();
+        Concurrency {
+            mean: levels.mean(),
+            p50: levels.quantile(0.5),
+            p75: levels.quantile(0.75),
+            p99: levels.quantile(0.99),
+            max: levels.max(),
+            percent_at: levels.ns_at().iter().map(|ns| 100.0 * *ns as f64 / total as f64).collect(),
+        }
+    }
+}
+
+/// The answer for one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeviceSummary {
+    /// Which.
+    pub dev: DevId,
+    /// By class, indexed by `Class as usize`.
+    pub classes: [ClassSummary; 4],
+    /// Percent of time with any I/O between start and done (A2); `None` if the window is empty.
+    pub busy_percent: Option<f64>,
+    /// The same for reads only (A4).
+    pub busy_read_percent: Option<f64>,
+    /// The same for writes only (A4).
+    pub busy_write_percent: Option<f64>,
+    /// Percent of time with reads and writes at once (A4).
+    pub busy_both_percent: Option<f64>,
+    /// Percent of time with any I/O between issue and done: the device itself (A2).
+    pub busy_device_percent: Option<f64>,
+    /// In flight between start and done.
+    pub concurrency: Concurrency,
+    /// I/Os that completed here and are not in the numbers above; `None`: some, but not even their number is known.
+    pub lost_ios: Option<u64>,
+}
+
+impl DevicesSummary {
+    /// All I/Os, as far as anything says how many there were.
+    pub fn known_ios(&self) -> Option<u64> {
+        let said = self.devices.is_empty() || self.devices.iter().flat_map(|d| &d.classes).any(|c| c.ios.is_some());
+        (said || self.ios > 0).then_some(self.ios)
+    }
+
+    /// All bytes, as far as anything says how many there were.
+    pub fn known_bytes(&self) -> Option<u64> {
+        let classes = || self.devices.iter().flat_map(|d| &d.classes);
+        let silent = classes().any(|c| c.ios > Some(0) && c.bytes.is_none());
+        let said = self.devices.is_empty() || (classes().any(|c| c.bytes.is_some()) && !silent);
+        (said || self.bytes > 0).then_some(self.bytes)
+    }
+}
+
+impl DeviceSummary {
+    /// The numbers of one class.
+    pub fn class(&self, class: Class) -> &ClassSummary {
+        &self.classes[class as usize]
+    }
+
+    /// I/Os of all classes, as far as they are known.
+    pub fn ios(&self) -> u64 {
+        self.classes.iter().filter_map(|c| c.ios).sum()
+    }
+
+    /// Bytes of all classes, as far as they are known.
+    pub fn bytes(&self) -> u64 {
+        self.classes.iter().filter_map(|c| c.bytes).sum()
+    }
+}
+
+/// All devices, and what holds for them together.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DevicesSummary {
+    /// The window that was studied.
+    pub window: Window,
+    /// One for each device that did I/O or lost some, by number.
+    pub devices: Vec<DeviceSummary>,
+    /// All I/Os counted.
+    pub ios: u64,
+    /// The bytes that they moved.
+    pub bytes: u64,
+    /// I/Os known to be missing, devices and unknown ones together; `None`: some, in unknown number.
+    pub lost_ios: Option<u64>,
+    /// I/Os in flight when the probes were attached (censored: their start is not known, so they are not counted).
+    pub censored_ios: u64,
+    /// I/Os that outlived what the sweep could hold back; their busy time is short by so much.
+    pub clipped: Clipped,
+}
+
+impl DevicesSummary {
+    /// The summary of `dev`.
+    pub fn of(&self, dev: DevId) -> Option<&DeviceSummary> {
+        self.devices.binary_search_by_key(&dev, |d| d.dev).ok().map(|i| &self.devices[i])
+    }
+}

@@ -1,0 +1,235 @@
+//! Does the page cache answer for the device (A16's `hit = 1 - device reads / program reads`, without a benchmark)?
+//!
+//! Two traces of it: programs that read through files more than devices gave them (known where file-level requests were
+//! recorded: each synchronous read tells whether it went to the device or slept), and writes that reach the device only
+//! later, by the kernel's write-back, so that no program waits for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, DevId, Io, Origin, Request, RequestFlags};
+
+/// Less than this says nothing.
+const LEAST_BYTES: u64 = 4 << 20;
+
+/// From this share of bytes on the cache answers for the device.
+const READ_SHARE: f64 = 0.5;
+
+/// From this share of bytes on writes are the kernel's, not the programs'.
+const WRITE_SHARE: f64 = 0.9;
+
+/// What is written to one device, and by whom.
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    bytes: u64,
+    written_back: u64,
+    known: u64,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+/// Accumulates the finding `page-cache`.
+#[derive(Debug)]
+pub struct PageCache {
+    window: Window,
+    layers: BTreeSet<DevId>,
+    written: BTreeMap<DevId, Written>,
+    last: Option<(DevId, Written)>,
+    device_read: u64,
+    /// Bytes that programs read through files, without `O_DIRECT` and without block devices' nodes.
+    program_read: u64,
+    /// Reads one by one, and those of them that found all in memory.
+    reads: (u64, u64),
+    span: Option<(i64, i64)>,
+}
+
+impl PageCache {
+    /// Of what ends inside `window`. What `layers` read is read on the devices under them, too.
+    pub fn new(window: Window, layers: BTreeSet<DevId>) -> PageCache {
+        PageCache {
+            window,
+            layers,
+            written: BTreeMap::new(),
+            last: None,
+            device_read: 0,
+            program_read: 0,
+            reads: (0, 0),
+            span: None,
+        }
+    }
+
+    /// Takes the next I/O that completes inside the window.
+    pub fn push(&mut self, io: &Io) {
+        let bytes = io.bytes.max(0) as u64;
+        match io.class() {
+            Class::Read if self.layers.contains(&io.dev) => {}
+            Class::Read => self.device_read += bytes,
+            Class::Write => self.write(io, bytes),
+            Class::Discard | Class::Flush => {}
+        }
+    }
+
+    fn write(&mut self, io: &Io, bytes: u64) {
+        // Neighbours mostly go to the same device: no look-up for them.
+        let mut sums = match self.last.take() {
+            Some((dev, sums)) if dev == io.dev => sums,
+            other => {
+                if let Some((dev, sums)) = other {
+                    self.written.insert(dev, sums);
+                }
+                let new = Written { from_ns: io.done_ns, ..Written::default() };
+                self.written.get(&io.dev).copied().unwrap_or(new)
+            }
+        };
+        sums.bytes += bytes;
+        sums.known += if matches!(io.origin, Origin::Unknown | Origin::Above) { 0 } else { bytes };
+        sums.written_back += if io.origin == Origin::Writeback { bytes } else { 0 };
+        sums.to_ns = io.done_ns;
+        self.last = Some((io.dev, sums));
+    }
+
+    /// Takes the next file-level request.
+    pub fn request(&mut self, r: &Request) {
+        let outside = !self.window.contains(r.end_ns.min(self.window.to_ns.saturating_sub(1)));
+        let uncached = r.flags.has(RequestFlags::DIRECT) || r.flags.has(RequestFlags::BLOCK_DEVICE);
+        if outside || uncached || r.bytes_in <= 0 {
+            return;
+        }
+        self.program_read += r.bytes_in as u64;
+        for hit in r.first.iter().filter_map(|io| io.how.cache_hit()) {
+            self.reads.0 += 1;
+            self.reads.1 += u64::from(hit);
+        }
+        let (from, to) = self.span.unwrap_or((r.start_ns, r.end_ns));
+        self.span = Some((from.min(r.start_ns).max(self.window.from_ns), to.max(r.end_ns)));
+    }
+
+    /// The findings. `complete`: no I/O is missing.
+    pub fn finish(mut self, complete: bool) -> Vec<Finding> {
+        if let Some((dev, sums)) = self.last.take() {
+            self.written.insert(dev, sums);
+        }
+        let read = self.read_finding(complete);
+        read.into_iter().chain(self.written.iter().filter_map(|(dev, w)| written_finding(*dev, w))).collect()
+    }
+
+    fn read_finding(&self, complete: bool) -> Option<Finding> {
+        let (from_ns, to_ns) = self.span?;
+        let hit = 1.0 - self.device_read as f64 / self.program_read as f64;
+        if self.program_read < LEAST_BYTES || hit < READ_SHARE || !complete {
+            return None;
+        }
+        let (n, found) = self.reads;
+        let percent = (n > 0).then(|| 100.0 * found as f64 / n as f64);
+        let looked = percent.map_or_else(String::new, |p| format!(" Of {n} reads looked at, {p:.0} % did not wait."));
+        Some(Finding {
+            kind: FindingKind::PageCache,
+            dev: None,
+            link: Vec::new(),
+            from_ns,
+            to_ns,
+            severity: Severity::Info,
+            summary: format!(
+                "Programs read {:.1} MB through files, devices gave {:.1} MB: {:.0} % came from the page cache. \
+                 What programs felt is not what devices took.{looked}",
+                self.program_read as f64 / 1e6,
+                self.device_read as f64 / 1e6,
+                100.0 * hit,
+            ),
+            evidence: evidence([
+                ("program_read_bytes", json!(self.program_read)),
+                ("device_read_bytes", json!(self.device_read)),
+                ("hit_percent", json!(100.0 * hit)),
+                ("reads_looked_at", json!(n)),
+                ("reads_without_wait_percent", json!(percent)),
+            ]),
+        })
+    }
+}
+
+fn written_finding(dev: DevId, w: &Written) -> Option<Finding> {
+    let share = w.written_back as f64 / w.bytes.max(1) as f64;
+    if w.bytes < LEAST_BYTES || share < WRITE_SHARE {
+        return None;
+    }
+    Some(Finding {
+        kind: FindingKind::PageCache,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns: w.from_ns,
+        to_ns: w.to_ns,
+        severity: Severity::Info,
+        summary: format!(
+            "{:.0} % of writes ({:.1} MB) were buffered (kernel writeback): applications waited for them only in fsync.",
+            100.0 * share,
+            w.bytes as f64 / 1e6,
+        ),
+        evidence: evidence([
+            ("written_bytes", json!(w.bytes)),
+            ("written_back_bytes", json!(w.written_back)),
+            ("origin_known_bytes", json!(w.known)),
+            ("written_back_percent", json!(100.0 * share)),
+        ]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DataIo, How, Op};
+
+    const A: DevId = DevId(8 << 20);
+    const LAYER: DevId = DevId(253 << 20);
+
+    fn written(origin: Origin, n: i64) -> impl Iterator<Item = Io> {
+        (0..n)
+            .map(move |i| Io { origin, ..Io::new(1000 + i, DevId(A.0 + (i % 2) as i32), Op::WRITE, 1 << 20, None, 10) })
+    }
+
+    fn reading(bytes_in: i64, flags: RequestFlags, how: How) -> Request {
+        let io = DataIo { after_ns: 0, duration_ns: 10, bytes: bytes_in, how };
+        Request { bytes_in, flags, first: vec![io], ..Request::new(10, 100) }
+    }
+
+    #[test]
+    fn what_the_kernel_writes_back_is_told_of_each_device() {
+        let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
+        written(Origin::Writeback, 20).for_each(|io| cache.push(&io));
+        let found = cache.finish(true);
+        assert_eq!(found.iter().map(|f| f.dev).collect::<Vec<_>>(), [Some(A), Some(DevId(A.0 + 1))]);
+        assert_eq!(
+            (&found[0].evidence["written_back_percent"], found[0].from_ns, found[0].to_ns),
+            (&100.0.into(), 1000, 1018)
+        );
+        let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
+        written(Origin::Writeback, 20).chain(written(Origin::Direct, 20)).for_each(|io| cache.push(&io));
+        assert!(cache.finish(true).is_empty(), "half of it is the programs' own");
+    }
+
+    #[test]
+    fn reads_that_never_reached_a_device_are_told_unless_io_is_missing() {
+        let cache = || {
+            let mut cache = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
+            cache.push(&Io::new(50, A, Op::READ, 2 << 20, None, 10));
+            cache.push(&Io::new(50, LAYER, Op::READ, 2 << 20, None, 10));
+            (0..10).for_each(|_| cache.request(&reading(1 << 20, RequestFlags::default(), How::default())));
+            cache.request(&reading(100 << 20, RequestFlags::DIRECT, How::DEVICE));
+            cache
+        };
+        let found = cache().finish(true);
+        assert_eq!(found.len(), 1);
+        let e = &found[0].evidence;
+        assert_eq!(
+            (&e["hit_percent"], &e["reads_looked_at"], &e["reads_without_wait_percent"]),
+            (&80.0.into(), &10.into(), &100.0.into())
+        );
+        assert!(cache().finish(false).is_empty());
+        let mut cold = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
+        cold.push(&Io::new(50, A, Op::READ, 10 << 20, None, 10));
+        (0..10).for_each(|_| cold.request(&reading(1 << 20, RequestFlags::default(), How::DEVICE)));
+        assert!(cold.finish(true).is_empty());
+    }
+}

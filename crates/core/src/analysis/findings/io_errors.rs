@@ -1,0 +1,313 @@
+//! I/Os that went wrong: failed ones, very slow ones, and those that are missing.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, Comm, DevId, Io, LossReason, Lost};
+
+/// From here on a single I/O is worth a finding: people wait.
+pub const SLOW_NS: i64 = 1_000_000_000;
+
+/// From here on drivers begin to abort and reset (SCSI and NVMe time-outs are 30 s; hung-task warnings follow).
+pub const VERY_SLOW_NS: i64 = 10_000_000_000;
+
+/// One I/O that stands out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Case {
+    done_ns: i64,
+    total_ns: i64,
+    device_ns: i64,
+    class: Class,
+    bytes: i64,
+    sector: Option<i64>,
+    error: Option<i32>,
+    tgid: Option<i32>,
+    comm: Option<Comm>,
+}
+
+impl Case {
+    fn of(io: &Io) -> Case {
+        Case {
+            done_ns: io.done_ns,
+            total_ns: io.total_ns(),
+            device_ns: io.device_ns,
+            class: io.class(),
+            bytes: io.bytes,
+            sector: io.sector,
+            error: io.error.filter(|e| *e != 0),
+            tgid: io.tgid,
+            comm: io.comm,
+        }
+    }
+
+    fn who(&self) -> String {
+        match (self.comm, self.tgid) {
+            (Some(comm), Some(tgid)) => format!(" by {} (process {tgid})", comm.to_text()),
+            (Some(comm), None) => format!(" by {}", comm.to_text()),
+            (None, Some(tgid)) => format!(" by process {tgid}"),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct PerDevice {
+    slow: u64,
+    slow_span: Option<(i64, i64)>,
+    slowest: Option<Case>,
+    errors: BTreeMap<i32, u64>,
+    error_span: Option<(i64, i64)>,
+    first_error: Option<Case>,
+}
+
+fn widen(span: &mut Option<(i64, i64)>, from_ns: i64, to_ns: i64) {
+    *span = Some(span.map_or((from_ns, to_ns), |(a, b)| (a.min(from_ns), b.max(to_ns))));
+}
+
+/// Accumulates the findings `slow-io`, `io-error` and `lost-events`.
+#[derive(Debug)]
+pub struct Trouble {
+    window: Window,
+    index: DeviceIndex,
+    devices: Vec<PerDevice>,
+    lost: BTreeMap<LossReason, LossSum>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct LossSum {
+    intervals: u64,
+    ios: u64,
+    unknown: bool,
+    span: Option<(i64, i64)>,
+}
+
+impl Trouble {
+    /// For what completes inside `window`.
+    pub fn new(window: Window) -> Trouble {
+        Trouble { window, index: DeviceIndex::default(), devices: Vec::new(), lost: BTreeMap::new() }
+    }
+
+    /// Takes the next completed I/O.
+    pub fn push(&mut self, io: &Io) {
+        let failed = io.error.is_some_and(|e| e != 0);
+        let total_ns = io.total_ns();
+        if !failed && total_ns < SLOW_NS || !self.window.contains(io.done_ns) {
+            return;
+        }
+        let i = self.index.number(io.dev) as usize;
+        if i == self.devices.len() {
+            self.devices.push(PerDevice::default());
+        }
+        let d = &mut self.devices[i];
+        let case = Case::of(io);
+        if total_ns >= SLOW_NS {
+            d.slow += 1;
+            widen(&mut d.slow_span, io.start_ns(), io.done_ns);
+            if d.slowest.is_none_or(|s| s.total_ns < total_ns) {
+                d.slowest = Some(case);
+            }
+        }
+        if let Some(error) = case.error {
+            *d.errors.entry(error).or_default() += 1;
+            widen(&mut d.error_span, io.done_ns, io.done_ns);
+            d.first_error = d.first_error.or(Some(case));
+        }
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        if !lost.reason.is_loss() || lost.to_ns < self.window.from_ns || lost.from_ns >= self.window.to_ns {
+            return;
+        }
+        let sum = self.lost.entry(lost.reason).or_default();
+        sum.intervals += 1;
+        sum.ios += lost.ios.unwrap_or(0).max(0) as u64;
+        sum.unknown |= lost.ios.is_none();
+        widen(&mut sum.span, lost.from_ns, lost.to_ns);
+    }
+
+    /// The findings. `ios` is the number of I/Os that are not missing.
+    pub fn finish(self, ios: u64) -> Vec<Finding> {
+        let mut found: Vec<Finding> =
+            self.lost.iter().filter_map(|(reason, sum)| loss_finding(*reason, sum, ios)).collect();
+        for (dev, d) in self.index.devices().iter().zip(&self.devices) {
+            found.extend(slow_finding(*dev, d));
+            found.extend(error_finding(*dev, d));
+        }
+        found
+    }
+}
+
+fn slow_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
+    let (slowest, (from_ns, to_ns)) = d.slowest.zip(d.slow_span)?;
+    let seconds = slowest.total_ns as f64 / 1e9;
+    let where_ = if slowest.device_ns * 2 >= slowest.total_ns { "in the device" } else { "in the kernel's queue" };
+    let others =
+        if d.slow > 1 { format!("{} I/Os took longer than 1 s; the slowest, a", d.slow) } else { "A".to_owned() };
+    Some(Finding {
+        kind: FindingKind::SlowIo,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns,
+        to_ns,
+        severity: if slowest.total_ns >= VERY_SLOW_NS { Severity::Critical } else { Severity::Warning },
+        summary: format!(
+            "{others} {} of {} bytes{}, took {seconds:.2} s, most of it {where_}.",
+            slowest.class.name(),
+            slowest.bytes,
+            slowest.who()
+        ),
+        evidence: evidence([
+            ("ios_over_1s", json!(d.slow)),
+            ("slowest_us", json!(slowest.total_ns as f64 / 1e3)),
+            ("slowest_device_us", json!(slowest.device_ns as f64 / 1e3)),
+            ("slowest_done_s", json!(slowest.done_ns as f64 / 1e9)),
+            ("slowest_class", json!(slowest.class.name())),
+            ("slowest_bytes", json!(slowest.bytes)),
+            ("slowest_sector", json!(slowest.sector)),
+            ("slowest_process", json!(slowest.comm.map(|c| c.to_text().into_owned()))),
+        ]),
+    })
+}
+
+fn error_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
+    let (first, (from_ns, to_ns)) = d.first_error.zip(d.error_span)?;
+    let n: u64 = d.errors.values().sum();
+    let (code, _) = d.errors.iter().max_by_key(|(_, n)| **n)?;
+    let at = first.sector.map_or_else(String::new, |s| format!(" at sector {s}"));
+    Some(Finding {
+        kind: FindingKind::IoError,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns,
+        to_ns,
+        severity: Severity::Critical,
+        summary: format!(
+            "The device failed {n} I/O{}, most often with error {code}; the first was a {}{at}{}.",
+            if n == 1 { "" } else { "s" },
+            first.class.name(),
+            first.who()
+        ),
+        evidence: evidence([
+            ("ios", json!(n)),
+            ("by_error", json!(d.errors.iter().map(|(e, n)| (e.to_string(), n)).collect::<BTreeMap<_, _>>())),
+            ("first_class", json!(first.class.name())),
+            ("first_sector", json!(first.sector)),
+            ("first_done_s", json!(first.done_ns as f64 / 1e9)),
+        ]),
+    })
+}
+
+fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> {
+    let (from_ns, to_ns) = sum.span?;
+    let (count, what) = match reason {
+        LossReason::RingFull => (sum.ios, "ring buffer overflow: raise --ring or give the recorder more CPU"),
+        LossReason::SlotClash => (sum.ios, "two requests shared an entry of the tracer's table"),
+        LossReason::WriterBusy => (sum.ios, "the disk that holds the recording was too slow: record to another one"),
+        LossReason::DiskFull => (sum.ios, "the disk that holds the recording was full: use --keep or another disk"),
+        LossReason::Corrupt => (sum.ios, "a block of the recording is damaged"),
+        LossReason::Unseen => (sum.ios, "the completion event never reached the tracer"),
+        LossReason::Unaccounted => (
+            sum.ios,
+            "only the kernel's own counters hold them, its tracepoints did not report them; please report this",
+        ),
+        LossReason::Import => (sum.ios, "the imported log is cut or damaged"),
+        LossReason::Retention
+        | LossReason::Censored
+        | LossReason::RequestRingFull
+        | LossReason::RequestTableFull
+        | LossReason::RequestUnwritten => return None,
+    };
+    let share = (!sum.unknown).then(|| 100.0 * count as f64 / (count + ios).max(1) as f64);
+    let many = share.is_none_or(|s| s > 1.0);
+    let percent = match share {
+        Some(s) if s < 0.01 => " (under 0.01 %)".to_owned(),
+        Some(s) => format!(" ({s:.2} %)"),
+        None => String::new(),
+    };
+    let number = match (sum.unknown, count) {
+        (true, _) => "An unknown number of I/Os".to_owned(),
+        (false, 1) => "1 I/O".to_owned(),
+        (false, n) => format!("{n} I/Os"),
+    };
+    Some(Finding {
+        kind: FindingKind::LostEvents,
+        dev: None,
+        link: Vec::new(),
+        from_ns,
+        to_ns,
+        severity: if many { Severity::Warning } else { Severity::Info },
+        summary: format!("{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked."),
+        evidence: evidence([
+            ("reason", json!(reason.name())),
+            ("ios", if sum.unknown { json!(null) } else { json!(count) }),
+            ("intervals", json!(sum.intervals)),
+            ("percent", json!(share)),
+        ]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Op;
+
+    const A: DevId = DevId(8 << 20);
+
+    #[test]
+    fn the_slowest_is_named_with_its_process_and_place() {
+        let mut t = Trouble::new(Window::OPEN);
+        let slow = |done_s: i64, s: i64| Io {
+            comm: Some(Comm::new(b"fio")),
+            tgid: Some(7),
+            ..Io::new(done_s * 1_000_000_000, A, Op::WRITE, 4096, Some(1), s * 1_000_000_000)
+        };
+        [slow(5, 2), slow(20, 12), slow(21, 1)].iter().for_each(|io| t.push(io));
+        t.push(&Io::new(30, A, Op::READ, 4096, None, 999_999_999));
+        let f = &t.finish(4)[0];
+        assert_eq!((f.kind, f.severity), (FindingKind::SlowIo, Severity::Critical));
+        assert_eq!((f.from_ns / 1_000_000_000, f.to_ns / 1_000_000_000), (2, 21));
+        assert!(
+            f.summary.contains("3 I/Os") && f.summary.contains("12.00 s") && f.summary.contains("fio (process 7)"),
+            "{}",
+            f.summary
+        );
+        assert_eq!(f.evidence["ios_over_1s"], 3);
+    }
+
+    #[test]
+    fn failures_are_counted_by_error() {
+        let mut t = Trouble::new(Window::OPEN);
+        for (i, e) in [5, 5, 28, 0].into_iter().enumerate() {
+            t.push(&Io { error: Some(e), sector: Some(64), ..Io::new(i as i64, A, Op::READ, 512, None, 1) });
+        }
+        let f = &t.finish(4)[0];
+        assert_eq!(
+            (f.kind, &f.evidence["ios"], &f.evidence["by_error"]["5"]),
+            (FindingKind::IoError, &json!(3), &json!(2))
+        );
+        assert!(f.summary.contains("3 I/Os") && f.summary.contains("error 5") && f.summary.contains("sector 64"));
+    }
+
+    #[test]
+    fn censored_and_retired_ios_are_no_losses() {
+        let mut t = Trouble::new(Window::OPEN);
+        for reason in LossReason::ALL {
+            t.lost(&Lost {
+                from_ns: 1,
+                to_ns: 2,
+                dev: None,
+                class: None,
+                reason,
+                ios: Some(1),
+                bytes: None,
+                merges: None,
+            });
+        }
+        assert_eq!(t.finish(100).len(), LossReason::ALL.iter().filter(|r| r.is_loss()).count());
+    }
+}

@@ -1,0 +1,430 @@
+//! Does a device take longer, for the same load, from some moment on, or more and more?
+//!
+//! Each request is compared with those that met the same at their issue (`at_issue.rs`). The recording is cut into
+//! blocks, and the best split of their means is a *step*, if a straight line does not fit better, which is a *trend*.
+//! Device times stay high or low for a while on any device: the step must beat shuffles of pairs of blocks, Student's t
+//! over blocks widened by their autocorrelation, over all splits and streams of the report, and must part the blocks into
+//! high and low ones. Where the load itself changes in step (more requests, other sizes, another mixture), nothing is said.
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analysis::device::at_issue::{AtIssue, against_alike};
+use crate::analysis::findings::formatting::{plural, time};
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::math::distributions::{normal_below, t_both_sides, t_critical};
+use crate::analysis::math::stats::{Shuffler, median, nearest_rank};
+use crate::analysis::stream::requests::Requests;
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, DevId};
+
+/// The recording is cut into so many; a step has at least five on each side.
+const BLOCKS: usize = 32;
+const MIN_SIDE: usize = 5;
+/// Fewer blocks with requests say nothing of their own spread.
+const MIN_BLOCKS: usize = 24;
+/// Fewer requests are no mean of a block.
+const MIN_IN_BLOCK: usize = 20;
+/// Shorter recordings only show how a load begins: 10 s.
+const MIN_NS: i64 = 10_000_000_000;
+/// Significance needed: by shuffles for each stream, by Student's t and by Kendall's tau for all streams together.
+const ALPHA: f64 = 0.01;
+const SHUFFLES: usize = 999;
+/// Smaller changes are not reported; its interval must lie beyond the second.
+const NOTICEABLE: f64 = 1.25;
+const SURE: f64 = 1.1;
+/// A class that takes so many times as long is a warning.
+const WARNING: f64 = 1.5;
+/// So many of the pairs (block before, block after) must differ in the direction of the step.
+const APART: f64 = 0.9;
+/// Kendall's tau of a trend.
+const MIN_TAU: f64 = 0.6;
+
+/// How device time changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// At once.
+    Step,
+    /// Little by little.
+    Trend,
+}
+
+/// Device times on one side of the change (a trend: of the first and the last quarter).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Side {
+    /// Requests in the sample.
+    pub ios: usize,
+    /// Median.
+    pub p50_us: Option<f64>,
+    /// 99th percentile; `None` of fewer than 100.
+    pub p99_us: Option<f64>,
+}
+
+/// A change of device time at comparable load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Change {
+    /// Of which requests.
+    pub class: Class,
+    /// How.
+    pub form: Form,
+    /// The step, or the beginning of the trend, in nanoseconds since the recording's start.
+    pub at_ns: i64,
+    /// The end of what was compared.
+    pub to_ns: i64,
+    /// Device time after it over device time before it, of requests that met the same; a trend: end over beginning.
+    pub ratio: f64,
+    /// Its 95 % interval, over blocks.
+    pub ratio_ci: (f64, f64),
+    /// By shuffles of pairs of blocks; a trend: Mann and Kendall's test, corrected for autocorrelation.
+    pub p_value: f64,
+    /// For all streams of the report: Student's t over blocks, times splits; a trend: `p_value` times streams.
+    pub p_family: f64,
+    /// Blocks compared.
+    pub blocks: usize,
+    /// Requests issued per second after it over before it.
+    pub load_ratio: f64,
+    /// Before.
+    pub before: Side,
+    /// After.
+    pub after: Side,
+}
+
+/// Sums of one block.
+#[derive(Clone, Copy, Default)]
+struct Block {
+    from_ns: i64,
+    /// Requests with residuals, and the sum of these.
+    n: usize,
+    sum: f64,
+    /// Load: requests of the class, of the other one, logarithms of sizes, continued ones.
+    own: f64,
+    others: f64,
+    log_sizes: f64,
+    sequential: f64,
+}
+
+impl Block {
+    fn mean(&self) -> f64 {
+        self.sum / self.n as f64
+    }
+}
+
+/// The blocks in which I/Os are not missing and the class is active.
+fn blocks(rows: &[(&AtIssue, f64)], samples: &[Requests<AtIssue>; 2], class: usize, around: &Around) -> Vec<Block> {
+    let len_ns = (around.window.len_ns() / BLOCKS as i64).max(1);
+    let begin = |i: usize| around.window.from_ns + i as i64 * len_ns;
+    let mut all: Vec<Block> = (0..BLOCKS).map(|i| Block { from_ns: begin(i), ..Block::default() }).collect();
+    let index = |r: &AtIssue| ((r.issue_ns - around.window.from_ns) / len_ns) as usize;
+    for (r, residual) in rows {
+        if let Some(b) = all.get_mut(index(r)) {
+            (b.n, b.sum) = (b.n + 1, b.sum + residual);
+        }
+    }
+    for (c, sample) in samples.iter().enumerate() {
+        for r in sample.kept().iter().filter(|r| r.issue_ns >= around.window.from_ns) {
+            let (Some(b), one) = (all.get_mut(index(r)), sample.one_in() as f64) else { continue };
+            if c == class {
+                b.own += one;
+                b.log_sizes += one * f64::from(r.sectors.max(1)).ln();
+                b.sequential += if r.sequential { one } else { 0.0 };
+            } else {
+                b.others += one;
+            }
+        }
+    }
+    let missing = |b: &Block| around.gaps.iter().any(|g| g.0 < b.from_ns + len_ns && g.1 > b.from_ns);
+    all.retain(|b| b.n >= MIN_IN_BLOCK && !missing(b));
+    all
+}
+
+/// What a test needs to know around the requests.
+pub(in crate::analysis) struct Around<'a> {
+    pub window: Window,
+    /// Where I/Os are missing.
+    pub gaps: &'a [(i64, i64)],
+    /// Streams judged in this report.
+    pub family: usize,
+}
+
+/// The change of reads (class 0) or writes (1) of which `samples` are; `None` if there is none.
+pub(in crate::analysis) fn find(samples: &[Requests<AtIssue>; 2], class: Class, around: &Around) -> Option<Change> {
+    if around.window.len_ns() < MIN_NS {
+        return None;
+    }
+    let inside = |r: &&AtIssue| r.issue_ns >= around.window.from_ns;
+    let requests: Vec<&AtIssue> = samples[class as usize].kept().iter().filter(inside).collect();
+    if requests.len() < MIN_BLOCKS * MIN_IN_BLOCK {
+        return None;
+    }
+    let rows = against_alike(&requests);
+    let blocks = blocks(&rows, samples, class as usize, around);
+    if blocks.len() < MIN_BLOCKS {
+        return None;
+    }
+    let means: Vec<f64> = blocks.iter().map(Block::mean).collect();
+    let step = best_split(&means)?;
+    let line = Line::of(&means);
+    let n = blocks.len();
+    let (form, effect, split, (at_ns, left_ns, right_ns)) = if line.squares(&means) < step.squares {
+        let times = (blocks[0].from_ns, blocks[n / 4].from_ns, blocks[n * 3 / 4].from_ns);
+        (Form::Trend, trend(&line, &means, around)?, n / 2, times)
+    } else {
+        let at_ns = moment(&rows, &blocks, &step);
+        let (before, after): (Vec<_>, Vec<_>) = rows.iter().partition(|r| r.0.issue_ns < at_ns);
+        let (of_blocks, ratio) = (stepped(&step, &means, around)?, matched(&before, &after)?.exp());
+        // Means of blocks underestimate it where slower requests meet more of their like.
+        let (low, high) = of_blocks.ratio_ci;
+        let ratio_ci = (low * ratio / of_blocks.ratio, high * ratio / of_blocks.ratio);
+        (Form::Step, Effect { ratio, ratio_ci, ..of_blocks }, step.first_after, (at_ns, at_ns, at_ns))
+    };
+    let Effect { ratio, ratio_ci, p_value, p_family } = effect;
+    let load_ratio = load_only(&blocks, split, ratio > 1.0)?;
+    let sure = if ratio > 1.0 { ratio_ci.0 >= SURE } else { ratio_ci.1 <= 1.0 / SURE };
+    let matters = ratio.max(1.0 / ratio) >= NOTICEABLE;
+    if !(sure && matters) {
+        return None;
+    }
+    let side = |keep: &dyn Fn(i64) -> bool| {
+        let mut us: Vec<f64> = requests.iter().filter(|r| keep(r.issue_ns)).map(|r| r.device_ns as f64 / 1e3).collect();
+        let p99_us = if us.len() >= 100 { nearest_rank(&mut us, 0.99) } else { None };
+        Side { ios: us.len(), p50_us: nearest_rank(&mut us, 0.5), p99_us }
+    };
+    let to_ns = around.window.to_ns.min(blocks[n - 1].from_ns + around.window.len_ns() / BLOCKS as i64);
+    let (before, after) = (side(&|ns| ns < left_ns), side(&|ns| ns >= right_ns));
+    Some(Change { class, form, at_ns, to_ns, ratio, ratio_ci, p_value, p_family, blocks: n, load_ratio, before, after })
+}
+
+/// How much longer requests take, and how sure that is: as in [`Change`].
+struct Effect {
+    ratio: f64,
+    ratio_ci: (f64, f64),
+    p_value: f64,
+    p_family: f64,
+}
+
+/// The best split of a series into two levels.
+struct Split {
+    first_after: usize,
+    difference: f64,
+    /// Sum of squares around the two levels.
+    squares: f64,
+}
+
+fn best_split(means: &[f64]) -> Option<Split> {
+    let (n, total) = (means.len(), means.iter().sum::<f64>());
+    let all: f64 = means.iter().map(|m| m * m).sum();
+    let mut sum: f64 = means.iter().take(MIN_SIDE - 1).sum();
+    let of = |k: usize| {
+        sum += means[k - 1];
+        let (a, b) = (sum / k as f64, (total - sum) / (n - k) as f64);
+        Split { first_after: k, difference: b - a, squares: all - k as f64 * a * a - (n - k) as f64 * b * b }
+    };
+    (MIN_SIDE..=n.checked_sub(MIN_SIDE)?).map(of).min_by(|a, b| a.squares.total_cmp(&b.squares))
+}
+
+/// How many values of a series that remembers say as much as one of an independent series, from what a model leaves of it:
+/// `(1 + r) / (1 - r)` with the autocorrelation at lag one, corrected for the shortness of the series and never negative.
+pub(in crate::analysis) fn inflation(rest: &[f64]) -> f64 {
+    let squares: f64 = rest.iter().map(|r| r * r).sum();
+    let products: f64 = rest.windows(2).map(|w| w[0] * w[1]).sum();
+    let r = if squares > 0.0 { products / squares } else { 0.0 };
+    let r = (r + (1.0 + 4.0 * r) / rest.len() as f64).clamp(0.0, 0.9);
+    (1.0 + r) / (1.0 - r)
+}
+
+/// The step, if it is one.
+fn stepped(step: &Split, means: &[f64], around: &Around) -> Option<Effect> {
+    let (before, after) = means.split_at(step.first_after);
+    let level = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+    let levels = [level(before), level(after)];
+    let rest: Vec<f64> =
+        means.iter().enumerate().map(|(i, m)| m - levels[usize::from(i >= step.first_after)]).collect();
+    let df = (means.len() as f64 / inflation(&rest) - 2.0).max(1.0);
+    let variance = (step.squares / df).max(1e-12);
+    let se = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
+    let splits = means.len() + 1 - 2 * MIN_SIDE;
+    let p_family = (t_both_sides(step.difference.abs() / se, df) * (splits * around.family.max(1)) as f64).min(1.0);
+    let sign = step.difference.signum();
+    let apart = before.iter().flat_map(|a| after.iter().map(move |b| (b - a) * sign)).filter(|d| *d > 0.0).count();
+    let is_apart = apart as f64 >= APART * (before.len() * after.len()) as f64;
+    if !is_apart || p_family > ALPHA {
+        return None;
+    }
+    let p_value = p_shuffled(means, step.squares);
+    let half = t_critical(0.05, df) * se;
+    let ratio_ci = ((step.difference - half).exp(), (step.difference + half).exp());
+    (p_value <= ALPHA).then(|| Effect { ratio: step.difference.exp(), ratio_ci, p_value, p_family })
+}
+
+/// How often shuffled pairs of neighbouring blocks split as well.
+fn p_shuffled(means: &[f64], squares: f64) -> f64 {
+    let mut random = Shuffler::new(0x5eed_57e9);
+    let mut pairs: Vec<&[f64]> = means.chunks(2).collect();
+    let as_good = (0..SHUFFLES).filter(|_| {
+        random.shuffle(&mut pairs);
+        best_split(&pairs.concat()).is_some_and(|s| s.squares <= squares)
+    });
+    (1 + as_good.count()) as f64 / (1 + SHUFFLES) as f64
+}
+
+/// Theil and Sen's line through a series, and Kendall's tau.
+struct Line {
+    slope: f64,
+    middle: f64,
+    /// All slopes between two values, in order.
+    slopes: Vec<f64>,
+    /// Kendall's S: rising pairs less falling ones.
+    s: f64,
+}
+
+impl Line {
+    fn of(means: &[f64]) -> Line {
+        let pairs = || (0..means.len()).flat_map(|i| (i + 1..means.len()).map(move |j| (i, j)));
+        let mut slopes: Vec<f64> = pairs().map(|(i, j)| (means[j] - means[i]) / (j - i) as f64).collect();
+        slopes.sort_by(f64::total_cmp);
+        let slope = median(&mut slopes.clone()).unwrap_or(0.0);
+        let mut levels: Vec<f64> = means.iter().enumerate().map(|(i, m)| m - slope * i as f64).collect();
+        let s = slopes.iter().map(|s| s.signum()).sum();
+        Line { slope, middle: median(&mut levels).unwrap_or(0.0), slopes, s }
+    }
+
+    fn rest(&self, means: &[f64]) -> Vec<f64> {
+        means.iter().enumerate().map(|(i, m)| m - self.middle - self.slope * i as f64).collect()
+    }
+
+    fn squares(&self, means: &[f64]) -> f64 {
+        self.rest(means).iter().map(|r| r * r).sum()
+    }
+}
+
+/// The trend, if it is one: Mann and Kendall's test with the variance of a series that remembers.
+fn trend(line: &Line, means: &[f64], around: &Around) -> Option<Effect> {
+    let n = means.len() as f64;
+    let sigma = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0 * inflation(&line.rest(means))).sqrt();
+    let p_value = 2.0 * normal_below(-(line.s.abs() - 1.0).max(0.0) / sigma);
+    let p_family = (p_value * around.family.max(1) as f64).min(1.0);
+    let tau = line.s / (n * (n - 1.0) / 2.0);
+    if p_family > ALPHA || tau.abs() < MIN_TAU {
+        return None;
+    }
+    // Sen's interval: so many slopes from the middle.
+    let at = |x: f64| line.slopes[(x.max(0.0) as usize).min(line.slopes.len() - 1)];
+    let pairs = line.slopes.len() as f64;
+    let reach = 1.96 * sigma;
+    let (low, high) = (at((pairs - reach) / 2.0), at((pairs + reach) / 2.0));
+    let over = |slope: f64| (slope * (n - 1.0)).exp();
+    Some(Effect { ratio: over(line.slope), ratio_ci: (over(low), over(high)), p_value, p_family })
+}
+
+/// When, to the request: where the residuals go from one side of their middle to the other.
+fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
+    let (k, n) = (step.first_after, blocks.len());
+    let middle = |part: &[Block]| part.iter().map(Block::mean).sum::<f64>() / part.len() as f64;
+    let middle = f64::midpoint(middle(&blocks[..k]), middle(&blocks[k..]));
+    let (from_ns, to_ns) = (blocks[k.saturating_sub(2)].from_ns, blocks[(k + 2).min(n - 1)].from_ns);
+    let (mut sum, mut least, mut at_ns) = (0.0, 0.0, None);
+    for (r, residual) in rows.iter().filter(|r| from_ns <= r.0.issue_ns && r.0.issue_ns < to_ns) {
+        // Residuals before it lie on the near side, so the sum falls up to it.
+        at_ns = at_ns.or(Some(r.issue_ns));
+        if sum < least {
+            (least, at_ns) = (sum, Some(r.issue_ns));
+        }
+        sum += (residual - middle) * step.difference.signum();
+    }
+    at_ns.unwrap_or(blocks[k].from_ns)
+}
+
+/// Difference of mean logarithms, over cells that have requests on both sides.
+fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f64> {
+    let mut cells: std::collections::BTreeMap<u32, [(f64, f64); 2]> = std::collections::BTreeMap::new();
+    for (side, rows) in [before, after].into_iter().enumerate() {
+        for (r, residual) in rows {
+            let sums = &mut cells.entry(r.cell()).or_default()[side];
+            *sums = (sums.0 + 1.0, sums.1 + residual);
+        }
+    }
+    let both = cells.values().filter(|[b, a]| b.0 >= 3.0 && a.0 >= 3.0);
+    let (weight, sum) = both.fold((0.0, 0.0), |(weight, sum), [b, a]| {
+        let w = b.0 * a.0 / (b.0 + a.0);
+        (weight + w, sum + w * (a.1 / a.0 - b.1 / b.0))
+    });
+    (weight >= MIN_IN_BLOCK as f64).then(|| sum / weight)
+}
+
+/// The ratio of requests issued per second after and before `split`; `None` where the load changed there, so that it may
+/// be the reason: more requests where they are slower (fewer where they are faster), other sizes, another mixture.
+fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
+    let contrast = |of: &dyn Fn(&Block) -> f64| {
+        let (mut sides, mut squares) = ([0.0; 2], 0.0);
+        for (side, part) in [&blocks[..split], &blocks[split..]].into_iter().enumerate() {
+            sides[side] = part.iter().map(of).sum::<f64>() / part.len() as f64;
+            squares += part.iter().map(|b| (of(b) - sides[side]).powi(2)).sum::<f64>();
+        }
+        let (n, m) = (split as f64, (blocks.len() - split) as f64);
+        let se = (squares / (n + m - 2.0) * (1.0 / n + 1.0 / m)).sqrt();
+        (sides[1] - sides[0], (sides[1] - sides[0]).abs() > 3.5 * se)
+    };
+    let changes = |of: &dyn Fn(&Block) -> f64, noticeable: f64| {
+        let (difference, beyond_noise) = contrast(of);
+        difference.abs() > noticeable && beyond_noise
+    };
+    let (more, beyond_noise) = contrast(&|b| (b.own + b.others).max(1.0).ln());
+    let loaded = beyond_noise && more.abs() > 0.05 && (more > 0.0) == slower;
+    let other = changes(&|b| b.log_sizes / b.own, 0.1)
+        || changes(&|b| b.own / (b.own + b.others), 0.03)
+        || changes(&|b| b.sequential / b.own, 0.03);
+    (!loaded && !other).then(|| more.exp())
+}
+
+/// The finding.
+pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
+    let (word, slower) = if c.ratio > 1.0 { ("slower", true) } else { ("faster", false) };
+    let us = |us: Option<f64>| time(us.unwrap_or(0.0));
+    let p99 = c.before.p99_us.zip(c.after.p99_us);
+    let p99 = p99.map_or_else(String::new, |(b, a)| format!(", p99 {} and {}", time(b), time(a)));
+    let (how, when) = match c.form {
+        Form::Step => (format!("{word} at {:.1} s", c.at_ns as f64 / 1e9), ["before", "after"]),
+        Form::Trend => (format!("{word} little by little"), ["in the first quarter", "in the last"]),
+    };
+    Finding {
+        kind: if c.form == Form::Step { FindingKind::LatencyStep } else { FindingKind::LatencyTrend },
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns: c.at_ns,
+        to_ns: c.to_ns,
+        severity: if slower && c.ratio >= WARNING { Severity::Warning } else { Severity::Info },
+        summary: format!(
+            "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; p = \
+             {:.3}). Median {} {} and {} {}{p99}; n = {} and {}.",
+            plural(c.class),
+            c.ratio,
+            c.ratio_ci.0,
+            c.ratio_ci.1,
+            c.p_value.max(c.p_family),
+            us(c.before.p50_us),
+            when[0],
+            us(c.after.p50_us),
+            when[1],
+            c.before.ios,
+            c.after.ios,
+        ),
+        evidence: evidence([
+            ("class", json!(c.class.name())),
+            ("form", json!(c.form)),
+            ("at_s", json!(c.at_ns as f64 / 1e9)),
+            ("ratio_at_same_load", json!(c.ratio)),
+            ("ratio_at_same_load_ci", json!(c.ratio_ci)),
+            ("device_p50_before_us", json!(c.before.p50_us)),
+            ("device_p50_after_us", json!(c.after.p50_us)),
+            ("device_p99_before_us", json!(c.before.p99_us)),
+            ("device_p99_after_us", json!(c.after.p99_us)),
+            ("ios_before", json!(c.before.ios)),
+            ("ios_after", json!(c.after.ios)),
+            ("load_ratio", json!(c.load_ratio)),
+            ("p_value", json!(c.p_value)),
+            ("p_family", json!(c.p_family)),
+            ("blocks", json!(c.blocks)),
+        ]),
+    }
+}

@@ -1,0 +1,270 @@
+//! Are some requests served in quite another time than the rest that are alike: 1 % at 12 ms beside 99 % at 100 us?
+//!
+//! Device times are compared within one class and size (a factor of two), each against those that met the same at their
+//! issue (`at_issue.rs`), so that neither sizes nor queueing in the device make a mode. A *second mode* is a peak of the
+//! density of their logarithms beyond a valley: exponential, log-normal and gamma times, and sums of them, have none. A
+//! *tail* is far more slow requests than a log-normal one with the same median and 90th percentile has.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analysis::device::at_issue::{AtIssue, against_alike};
+use crate::analysis::findings::formatting::{plural, time};
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::latency::change::Around;
+use crate::analysis::math::distributions::chernoff;
+use crate::analysis::math::stats::nearest_rank;
+use crate::analysis::stream::requests::Requests;
+use crate::model::{Class, DevId};
+
+/// Bins of the logarithm, a fifth of a factor e wide, from e^-6 of the usual time on.
+const BIN: f64 = 0.2;
+const BELOW: f64 = 6.0;
+const BINS: usize = 90;
+/// A second mode is this many times as slow; a tail begins at the second figure.
+const FARTHER: f64 = 4.0;
+const TAIL: f64 = 10.0;
+/// So many requests at least must be slow, and in so many separate stretches, the longest with this share of them.
+const MIN_SLOW: usize = 30;
+const MIN_STRETCHES: usize = 10;
+const LONGEST: f64 = 0.2;
+/// Of a class and size: fewer are an accident, more are one of two ways in which the device serves.
+const LEAST_SHARE: f64 = 0.0005;
+const MOST_SHARE: f64 = 0.2;
+/// The peak is so many times as high as the valley, and not by chance at this probability for all places and streams.
+const HIGHER: f64 = 4.0;
+const ALPHA: f64 = 1e-5;
+/// A tail lies so many standard deviations (from median and 90th percentile) out: one in a million.
+const FAR_OUT: f64 = 4.75;
+/// Fewer requests of a size show no shape.
+const MIN_REQUESTS: usize = 2000;
+/// Slow ones below 0.5 ms matter to few.
+const MIN_SLOW_US: f64 = 500.0;
+/// Slower than a second is a finding of its own.
+const MAX_SLOW_US: f64 = 1e6;
+/// A warning takes this share of the class's device time.
+const WARNING: f64 = 0.2;
+
+/// How the slow ones lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// Around a time of their own.
+    SecondMode,
+    /// Spread out.
+    Tail,
+}
+
+/// A second mode or heavy tail of device time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mode {
+    /// Of which requests.
+    pub class: Class,
+    /// Of at least this size.
+    pub min_bytes: u64,
+    /// And less than twice as much.
+    pub below_bytes: u64,
+    /// How they lie.
+    pub form: Form,
+    /// Requests of that size in the sample.
+    pub ios: usize,
+    /// Slow ones.
+    pub slow_ios: usize,
+    /// Median device time of the others, in microseconds.
+    pub usual_us: f64,
+    /// Of the slow ones.
+    pub slow_us: f64,
+    /// Share of the device time of this class and size that the slow ones take.
+    pub slow_time_share: f64,
+    /// Stretches of slow ones without a usual one between.
+    pub stretches: usize,
+    /// The first and the last slow one, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// See above.
+    pub to_ns: i64,
+    /// The sectors between which four fifths of the slow ones begin, if these hold a fifth of all requests or less.
+    pub sectors: Option<(i64, i64)>,
+}
+
+type Row<'a> = (&'a AtIssue, f64);
+
+/// The mode that takes most device time, of reads or writes of which `samples` are.
+pub(in crate::analysis) fn find(samples: &[Requests<AtIssue>; 2], class: Class, around: &Around) -> Option<Mode> {
+    let (gaps, family) = (around.gaps, around.family);
+    let whole = |r: &&AtIssue| {
+        let after = gaps.partition_point(|g| g.1 < r.issue_ns);
+        gaps.get(after).is_none_or(|g| g.0 >= r.issue_ns + r.device_ns)
+    };
+    let kept: Vec<&AtIssue> = samples[class as usize].kept().iter().filter(whole).collect();
+    if kept.len() < MIN_REQUESTS {
+        return None;
+    }
+    let rows = against_alike(&kept);
+    let octave = |r: &Row| u32::BITS - r.0.sectors.leading_zeros();
+    let of = |size: u32| {
+        let alike: Vec<Row> = rows.iter().filter(|r| octave(r) == size).copied().collect();
+        let (form, limit) = slow_beyond(&alike, family)?;
+        described(&alike, limit, (class, size, form))
+    };
+    (1..=u32::BITS).filter_map(of).max_by(|a, b| a.slow_time_share.total_cmp(&b.slow_time_share))
+}
+
+/// Residuals beyond this are slow, if any are.
+fn slow_beyond(rows: &[Row], family: usize) -> Option<(Form, f64)> {
+    if rows.len() < MIN_REQUESTS {
+        return None;
+    }
+    valley(rows, family).map(|limit| (Form::SecondMode, limit)).or_else(|| {
+        let mut residuals: Vec<f64> = rows.iter().map(|r| r.1).collect();
+        let (middle, high) = (nearest_rank(&mut residuals, 0.5)?, nearest_rank(&mut residuals, 0.9)?);
+        let sigma = (high - middle) / 1.2816;
+        Some((Form::Tail, middle + TAIL.ln().max(FAR_OUT * sigma)))
+    })
+}
+
+/// The deepest place between the main peak and the highest one that is beyond a valley.
+fn valley(rows: &[Row], family: usize) -> Option<f64> {
+    let mut counts = [0.0f64; BINS];
+    for r in rows {
+        let bin = ((r.1 + BELOW) / BIN).max(0.0) as usize;
+        counts[bin.min(BINS - 1)] += 1.0;
+    }
+    let smooth: Vec<f64> = counts.windows(3).map(|w| w.iter().sum()).collect();
+    let highest = |range: std::ops::Range<usize>| range.max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]));
+    let main = highest(0..smooth.len())?;
+    let first = main + (FARTHER.ln() / BIN).ceil() as usize;
+    let places = (smooth.len() * family.max(1)) as f64;
+    let beyond_valley = |peak: &usize| {
+        let lowest = (main..*peak).min_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
+        let (high, low) = (smooth[*peak], smooth[lowest]);
+        // Of so many, as many beyond one half by chance.
+        let n = high + low;
+        (high >= HIGHER * low && chernoff(n, high / n, 0.5) * places <= ALPHA).then_some(lowest)
+    };
+    let peak = (first..smooth.len()).filter(|p| beyond_valley(p).is_some());
+    let peak = peak.max_by(|a, b| smooth[*a].total_cmp(&smooth[*b]))?;
+    // Bin i of the smooth ones is centred on bin i + 1.
+    Some((beyond_valley(&peak)? as f64 + 1.5) * BIN - BELOW)
+}
+
+/// What is known of the slow ones of a class and size; `None` where they are few, many, near, or explained.
+fn described(rows: &[Row], limit: f64, (class, octave, form): (Class, u32, Form)) -> Option<Mode> {
+    let is_slow = |r: &Row| r.1 > limit;
+    let (slow, usual): (Vec<Row>, Vec<Row>) = rows.iter().partition(|r| is_slow(r));
+    let share = slow.len() as f64 / rows.len() as f64;
+    if slow.len() < MIN_SLOW || !(LEAST_SHARE..=MOST_SHARE).contains(&share) || is_cache(rows, is_slow, class) {
+        return None;
+    }
+    // In the order of issue, as they were sampled.
+    let stretches: Vec<usize> =
+        rows.chunk_by(|a, b| is_slow(a) == is_slow(b)).filter(|c| is_slow(&c[0])).map(<[Row]>::len).collect();
+    let longest = stretches.iter().copied().max()? as f64;
+    if stretches.len() < MIN_STRETCHES || longest > LONGEST * slow.len() as f64 {
+        return None;
+    }
+    let us = |rows: &[Row]| rows.iter().map(|r| r.0.device_ns as f64 / 1e3).collect::<Vec<f64>>();
+    let (mut slow_us, mut usual_us) = (us(&slow), us(&usual));
+    let (slow_sum, usual_sum) = (slow_us.iter().sum::<f64>(), usual_us.iter().sum::<f64>());
+    let (slow_p50, usual_p50) = (nearest_rank(&mut slow_us, 0.5)?, nearest_rank(&mut usual_us, 0.5)?);
+    let matters = (MIN_SLOW_US..MAX_SLOW_US).contains(&slow_p50) && slow_p50 >= FARTHER * usual_p50;
+    matters.then(|| Mode {
+        class,
+        min_bytes: 512 << (octave - 1),
+        below_bytes: 512 << octave,
+        form,
+        ios: rows.len(),
+        slow_ios: slow.len(),
+        usual_us: usual_p50,
+        slow_us: slow_p50,
+        slow_time_share: slow_sum / (slow_sum + usual_sum),
+        stretches: stretches.len(),
+        from_ns: slow[0].0.issue_ns,
+        to_ns: slow[slow.len() - 1].0.issue_ns,
+        sectors: sectors_of(rows, &slow),
+    })
+}
+
+/// Whether reads of what was read before are hardly ever slow: the device's cache serves them, and the medium the others.
+fn is_cache(rows: &[Row], is_slow: impl Fn(&Row) -> bool, class: Class) -> bool {
+    let mut seen = HashSet::new();
+    // (requests, slow ones) of first and of later reads of a place.
+    let mut sides = [(0.0, 0.0); 2];
+    for r in rows.iter().filter(|r| class == Class::Read && r.0.sector >= 0) {
+        let side = &mut sides[usize::from(!seen.insert(r.0.sector))];
+        *side = (side.0 + 1.0, side.1 + if is_slow(r) { 1.0 } else { 0.0 });
+    }
+    let [first, again] = sides;
+    first.0 >= 50.0 && again.0 >= 50.0 && again.1 / again.0 < 0.2 * first.1 / first.0
+}
+
+/// Of twentieths of all requests by place the fewest neighbours that hold four fifths of the slow ones, if these are four at most.
+fn sectors_of(rows: &[Row], slow: &[Row]) -> Option<(i64, i64)> {
+    const PARTS: usize = 20;
+    let sorted = |rows: &[Row]| {
+        let mut places: Vec<i64> = rows.iter().map(|r| r.0.sector).filter(|s| *s >= 0).collect();
+        places.sort_unstable();
+        places
+    };
+    let (all, slow) = (sorted(rows), sorted(slow));
+    if slow.len() < MIN_SLOW {
+        return None;
+    }
+    let bound = |i: usize| if i == PARTS { all[all.len() - 1].saturating_add(1) } else { all[i * all.len() / PARTS] };
+    let within =
+        |from: usize, to: usize| slow.partition_point(|s| *s < bound(to)) - slow.partition_point(|s| *s < bound(from));
+    let ranges = (1..=PARTS / 5).flat_map(|width| (0..=PARTS - width).map(move |from| (from, from + width)));
+    let (from, to) = { ranges }.find(|(from, to)| within(*from, *to) * 5 >= slow.len() * 4)?;
+    // Many requests at one place are more than their part.
+    let held = all.partition_point(|s| *s < bound(to)) - all.partition_point(|s| *s < bound(from));
+    (held * 4 <= all.len()).then(|| (bound(from), bound(to)))
+}
+
+/// The finding.
+pub(in crate::analysis) fn finding(dev: DevId, m: &Mode) -> Finding {
+    let share = m.slow_ios as f64 / m.ios as f64;
+    let kib = |bytes: u64| bytes as f64 / 1024.0;
+    let slow = match m.form {
+        Form::SecondMode => format!("take about {}", time(m.slow_us)),
+        Form::Tail => format!("form a heavy tail, in the middle {}", time(m.slow_us)),
+    };
+    let place = m.sectors.map_or_else(String::new, |(a, b)| format!(" Most of them lie between sectors {a} and {b}."));
+    let in_a_row = m.slow_ios as f64 / m.stretches as f64;
+    let row = if in_a_row >= 3.0 { format!(", about {in_a_row:.0} in a row") } else { String::new() };
+    Finding {
+        kind: FindingKind::LatencyMode,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns: m.from_ns,
+        to_ns: m.to_ns,
+        severity: if m.slow_time_share >= WARNING { Severity::Warning } else { Severity::Info },
+        summary: format!(
+            "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
+             {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}",
+            plural(m.class),
+            kib(m.min_bytes),
+            kib(m.below_bytes),
+            100.0 * share,
+            time(m.usual_us),
+            m.stretches,
+            100.0 * m.slow_time_share,
+            m.slow_ios,
+            m.ios,
+        ),
+        evidence: evidence([
+            ("class", json!(m.class.name())),
+            ("form", json!(m.form)),
+            ("min_bytes", json!(m.min_bytes)),
+            ("below_bytes", json!(m.below_bytes)),
+            ("slow_percent", json!(100.0 * share)),
+            ("usual_device_us", json!(m.usual_us)),
+            ("slow_device_us", json!(m.slow_us)),
+            ("slow_time_percent", json!(100.0 * m.slow_time_share)),
+            ("slow_ios", json!(m.slow_ios)),
+            ("sampled_ios", json!(m.ios)),
+            ("stretches", json!(m.stretches)),
+            ("slow_sectors", json!(m.sectors)),
+        ]),
+    }
+}

@@ -1,0 +1,272 @@
+//! Sequential streams cut into small requests: one process moves adjacent sectors, all requests of one small size, back to back.
+//!
+//! A stream's next request begins where the furthest one so far ended, up to a few requests of disorder (several may be in flight
+//! at once). A run of them counts if it covers as many sectors as it moved, and keeps the device or its queue occupied most of its
+//! time: one that comes at a pace of its own could not be joined without waiting. Requests that were merged, read ahead by the
+//! kernel, or forced out one by one by syncs are left out: they could not be larger, or are on the way to it.
+
+use serde_json::json;
+
+use crate::analysis::bursts::cells::Actor;
+use crate::analysis::capacity::mix::Cost;
+use crate::analysis::device::detail::Around;
+use crate::analysis::findings::conclusions::PathOf;
+use crate::analysis::findings::formatting::{amount, name_of, plural};
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::model::{Class, DevId, Io, Origin, SECTOR_BYTES};
+
+/// Larger requests are not small.
+const SMALL_BYTES: i64 = 32 << 10;
+
+/// Requests of a stream could be this large, unless the device takes less.
+const LARGE_BYTES: u64 = 128 << 10;
+
+/// So many times smaller than the device takes them is small.
+const FAR_BELOW: u64 = 4;
+
+/// Requests of a run.
+const MIN_RUN: u64 = 64;
+
+/// Requests of all runs of a process, and their share of the device's.
+const MIN_IOS: u64 = 1000;
+const MIN_SHARE: f64 = 0.2;
+
+/// Requests in flight over the time of a run, and of the recording that they take.
+const BACK_TO_BACK: f64 = 0.3;
+const MATTERS: f64 = 0.01;
+
+/// Requests that may overtake others.
+const DISORDER: i64 = 32;
+
+/// Streams that are followed at once, and those that are told apart in the end.
+const MOST_OPEN: usize = 8;
+const MOST_STREAMS: usize = 16;
+
+/// An established stream is not forgotten for random I/O within this time.
+const LASTING: u64 = 8;
+const LASTING_NS: i64 = 1_000_000_000;
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    actor: Actor,
+    class: Class,
+    bytes: i64,
+    first_sector: i64,
+    next_sector: i64,
+    n: u64,
+    busy_ns: i64,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+impl Run {
+    fn of(io: &Io, sector: i64) -> Run {
+        Run {
+            actor: Actor::of(io),
+            class: io.class(),
+            bytes: io.bytes,
+            first_sector: sector,
+            next_sector: sector + io.bytes / SECTOR_BYTES,
+            n: 1,
+            busy_ns: io.total_ns(),
+            from_ns: io.start_ns(),
+            to_ns: io.done_ns,
+        }
+    }
+
+    fn goes_on(&self, io: &Io, sector: i64) -> bool {
+        let away = (sector - self.next_sector).abs();
+        away <= DISORDER * (self.bytes / SECTOR_BYTES)
+            && io.bytes == self.bytes
+            && io.tgid == self.actor.tgid
+            && io.class() == self.class
+    }
+
+    fn add(&mut self, io: &Io, sector: i64) {
+        self.first_sector = self.first_sector.min(sector);
+        self.next_sector = self.next_sector.max(sector + io.bytes / SECTOR_BYTES);
+        self.n += 1;
+        self.busy_ns += io.total_ns();
+        self.from_ns = self.from_ns.min(io.start_ns());
+        self.to_ns = io.done_ns;
+        self.actor.keep_file(io.inode());
+    }
+
+    /// Neither the same sectors again, nor with holes, nor with pauses.
+    fn counts(&self) -> bool {
+        let moved = self.n as i64 * (self.bytes / SECTOR_BYTES);
+        let covered = self.next_sector - self.first_sector;
+        self.n >= MIN_RUN
+            && (moved - covered).abs() <= moved / 10
+            && self.busy_ns as f64 >= BACK_TO_BACK * (self.to_ns - self.from_ns) as f64
+    }
+}
+
+/// All runs of one process, class and size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Stream {
+    actor: Actor,
+    class: Class,
+    bytes: i64,
+    ios: u64,
+    runs: u64,
+    longest: u64,
+    busy_ns: i64,
+    from_ns: i64,
+    to_ns: i64,
+}
+
+/// A stream that could do with far fewer requests.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SmallSequential {
+    stream: Stream,
+    /// I/Os of the device, reads and writes.
+    of_ios: u64,
+    /// What requests could be as large as, in bytes.
+    large_bytes: u64,
+}
+
+/// Accumulates streams of small requests of one device.
+#[derive(Debug, Default)]
+pub(in crate::analysis) struct Sequences {
+    ios: u64,
+    open: Vec<Run>,
+    streams: Vec<Stream>,
+}
+
+impl Sequences {
+    /// Takes the next completed I/O.
+    #[inline]
+    pub fn push(&mut self, io: &Io) {
+        match io.class() {
+            Class::Flush => self.sync(),
+            Class::Discard => {}
+            Class::Write if io.is_forced() => {
+                self.ios += 1;
+                self.sync();
+            }
+            Class::Read | Class::Write => {
+                self.ios += 1;
+                if (1..=SMALL_BYTES).contains(&io.bytes) {
+                    self.small(io);
+                }
+            }
+        }
+    }
+
+    fn small(&mut self, io: &Io) {
+        let read_ahead = io.origin == Origin::Readahead || io.flags.is_some_and(|f| f & Io::FLAG_RAHEAD != 0);
+        let Some(sector) = io.sector.filter(|_| !read_ahead && io.merges.unwrap_or(0) == 0) else { return };
+        if let Some(run) = self.open.iter_mut().find(|r| r.goes_on(io, sector)) {
+            return run.add(io, sector);
+        }
+        let new = Run::of(io, sector);
+        if self.open.len() < MOST_OPEN {
+            return self.open.push(new);
+        }
+        let keep = |r: &Run| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
+        let oldest = (0..self.open.len()).min_by_key(|i| keep(&self.open[*i])).unwrap_or(0);
+        let old = std::mem::replace(&mut self.open[oldest], new);
+        self.close(&old);
+    }
+
+    /// What was written before a sync could not wait for what comes after it.
+    fn sync(&mut self) {
+        while let Some(i) = self.open.iter().position(|r| r.class == Class::Write) {
+            let run = self.open.swap_remove(i);
+            self.close(&run);
+        }
+    }
+
+    fn close(&mut self, run: &Run) {
+        if !run.counts() {
+            return;
+        }
+        let same = |s: &&mut Stream| (s.actor.tgid, s.class, s.bytes) == (run.actor.tgid, run.class, run.bytes);
+        if let Some(s) = self.streams.iter_mut().find(same) {
+            s.actor.keep_file(run.actor.file);
+            (s.ios, s.runs, s.longest) = (s.ios + run.n, s.runs + 1, s.longest.max(run.n));
+            s.busy_ns += run.busy_ns.min(run.to_ns - run.from_ns);
+            (s.from_ns, s.to_ns) = (s.from_ns.min(run.from_ns), s.to_ns.max(run.to_ns));
+        } else if self.streams.len() < MOST_STREAMS {
+            self.streams.push(Stream {
+                actor: run.actor,
+                class: run.class,
+                bytes: run.bytes,
+                ios: run.n,
+                runs: 1,
+                longest: run.n,
+                busy_ns: run.busy_ns.min(run.to_ns - run.from_ns),
+                from_ns: run.from_ns,
+                to_ns: run.to_ns,
+            });
+        }
+    }
+
+    /// The stream with most I/Os, if it matters. `costs` are those of the device's reads and writes.
+    pub fn finish(mut self, around: &Around, costs: &[Option<Cost>]) -> Option<SmallSequential> {
+        for run in std::mem::take(&mut self.open) {
+            self.close(&run);
+        }
+        let large_bytes = around.max_request_bytes.map_or(LARGE_BYTES, |m| m.min(LARGE_BYTES));
+        // Where moving the bytes takes longer than the rest of a request, larger ones gain little.
+        let is_efficient = |s: &Stream| {
+            let cost = costs.get(s.class as usize).copied().flatten();
+            cost.is_some_and(|c| c.per_kib_us * s.bytes as f64 / 1024.0 >= c.per_io_us && c.per_kib_us > 0.0)
+        };
+        let matters = |s: &Stream| {
+            s.ios >= MIN_IOS
+                && s.ios as f64 >= MIN_SHARE * self.ios as f64
+                && s.busy_ns as f64 >= MATTERS * around.window.len_ns() as f64
+                && s.bytes as u64 * FAR_BELOW <= large_bytes
+                && !is_efficient(s)
+                && !around.losses.overlap(around.dev, s.from_ns, s.to_ns)
+        };
+        let found = self.streams.iter().filter(|s| matters(s)).max_by_key(|s| s.ios)?;
+        Some(SmallSequential { stream: *found, of_ios: self.ios, large_bytes })
+    }
+}
+
+impl SmallSequential {
+    /// The finding about `dev`.
+    pub(in crate::analysis) fn finding(&self, dev: DevId, path_of: PathOf) -> Finding {
+        let s = &self.stream;
+        let cause = name_of(Some(s.actor), s.class, path_of);
+        let by = cause.as_deref().map_or_else(String::new, |c| format!(" of {c}"));
+        let percent = 100.0 * s.ios as f64 / self.of_ios.max(1) as f64;
+        let moved = s.ios * s.bytes as u64;
+        let enough = moved.div_ceil(self.large_bytes);
+        let runs = if s.runs == 1 { "one run".to_owned() } else { format!("{} runs", s.runs) };
+        Finding {
+            kind: FindingKind::SmallSequential,
+            dev: Some(dev),
+            link: Vec::new(),
+            from_ns: s.from_ns,
+            to_ns: s.to_ns,
+            severity: Severity::Info,
+            summary: format!(
+                "{}{by} move adjacent sectors in small requests: {} of {} each in {runs} of up to {}, not merged, {percent:.0} % \
+                 of the device's reads and writes. In requests of {} it would be {enough}.",
+                plural(s.class),
+                s.ios,
+                amount(s.bytes as f64),
+                s.longest,
+                amount(self.large_bytes as f64),
+            ),
+            evidence: evidence([
+                ("class", json!(s.class.name())),
+                ("cause", json!(cause)),
+                ("pid", json!(s.actor.tgid)),
+                ("request_bytes", json!(s.bytes)),
+                ("ios", json!(s.ios)),
+                ("bytes", json!(moved)),
+                ("runs", json!(s.runs)),
+                ("longest_run_ios", json!(s.longest)),
+                ("percent_of_ios", json!(percent)),
+                ("busy_s", json!(s.busy_ns as f64 / 1e9)),
+                ("large_request_bytes", json!(self.large_bytes)),
+                ("ios_if_large", json!(enough)),
+            ]),
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Stalls: requests are with the device and none completes, for far longer than its own service times predict.
+//!
+//! A gap is the time in which something is with the device, from the last completion (or from the issue that ended
+//! idleness) to the next one. Gaps of a working device follow its service times: their logarithms' median and 99th
+//! percentile give a scale, from which the longest gap that so many would show follows.
+//!
+//! How far a stall reaches is told from which devices stalled at the same time: one, one member of an array (md, dm), all of its
+//! members, all behind one controller or host, or all there are. A layer that stands still because a device under it does has
+//! no finding of its own. Which hardware queue an I/O took is not recorded.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::analysis::findings::formatting::{plural, time};
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::order::{End, Span, Sweep};
+use crate::model::{Below, Class, DevId, Device, Histogram};
+
+/// Shorter ones than 20 ms are not reported.
+const MIN_NS: i64 = 20_000_000;
+
+/// From this many gaps on it is known what the device's gaps are like.
+const MIN_GAPS: u64 = 100;
+
+/// From 256 KiB on a request's time is its transfer: the device needs longer, the more of them it has at once.
+const LARGE_SECTORS: u32 = 512;
+
+/// Candidates that are kept, the longest.
+const MOST: usize = 64;
+
+/// Stalls of one device that get a finding of their own.
+const REPORTED: usize = 3;
+
+/// Nothing completed between these instants.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Stall {
+    /// The last completion, or the issue after idleness, in nanoseconds since the recording's start.
+    pub from_ns: i64,
+    /// The next completion.
+    pub to_ns: i64,
+    /// With the device at its end.
+    pub in_flight: i64,
+    /// Issued meanwhile.
+    pub issued: i64,
+    /// What completed last before it; `None` if the device was idle.
+    pub before: Option<Class>,
+    /// What completed first after it.
+    pub after: Class,
+    /// A flush was with the device.
+    pub flush: bool,
+    /// In large requests that were with the device, in sectors.
+    #[serde(skip)]
+    large_sectors: u64,
+}
+
+/// The stalls of one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stalls {
+    /// In order of time; at most 64, the longest.
+    pub stalls: Vec<Stall>,
+    /// The longest gap, in nanoseconds, that the device's service times explain; `None` if there were too few.
+    pub expected_ns: Option<i64>,
+}
+
+/// Accumulates gaps of one device; swept in the order of issue.
+#[derive(Debug, Default)]
+pub(in crate::analysis) struct GapSweep {
+    level: [i64; 4],
+    since_ns: i64,
+    before: Option<Class>,
+    issued: i64,
+    gaps: Histogram,
+    longest: Vec<Stall>,
+    /// In large requests with the device.
+    large_sectors: u64,
+    /// Their time with the device for each 1024 sectors, in nanoseconds.
+    transfers: Histogram,
+}
+
+impl Sweep for GapSweep {
+    fn start(&mut self, span: &Span) {
+        if self.level.iter().all(|n| *n <= 0) {
+            (self.since_ns, self.before, self.issued) = (span.start_ns, None, 0);
+        }
+        self.level[span.class as usize] += 1;
+        self.issued += 1;
+        if span.sectors >= LARGE_SECTORS {
+            self.large_sectors += u64::from(span.sectors);
+            self.transfers.add((span.done_ns - span.start_ns).saturating_mul(1024) / i64::from(span.sectors));
+        }
+    }
+
+    fn done(&mut self, end: &End) {
+        let gap_ns = end.at_ns - self.since_ns;
+        // Completions of one interrupt are one.
+        if gap_ns >= 1000 {
+            self.gaps.add(gap_ns);
+        }
+        if gap_ns >= MIN_NS {
+            let stall = Stall {
+                from_ns: self.since_ns,
+                to_ns: end.at_ns,
+                in_flight: self.level.iter().sum(),
+                issued: self.issued,
+                before: self.before,
+                after: end.class,
+                flush: self.level[Class::Flush as usize] > 0,
+                large_sectors: self.large_sectors,
+            };
+            self.longest.push(stall);
+            if self.longest.len() >= 2 * MOST {
+                self.keep_longest();
+            }
+        }
+        if end.sectors >= LARGE_SECTORS {
+            self.large_sectors -= u64::from(end.sectors);
+        }
+        self.level[end.class as usize] -= 1;
+        (self.since_ns, self.before, self.issued) = (end.at_ns, Some(end.class), 0);
+    }
+
+    /// Served at once: it is no gap, and ends none that is known.
+    fn instant(&mut self, _: &Span) {}
+}
+
+impl GapSweep {
+    fn keep_longest(&mut self) {
+        self.longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
+        self.longest.truncate(MOST);
+    }
+
+    /// The stalls outside `losses`. `device_p50_us` is the usual time with the device: a queue that completes at once in
+    /// batches has gaps as long as that.
+    pub fn finish(mut self, dev: DevId, device_p50_us: Option<f64>, losses: &Losses) -> Stalls {
+        let expected_ns = self.expected_ns(device_p50_us);
+        self.keep_longest();
+        let mut stalls = self.longest;
+        let transfer_ns = self.transfers.quantile(0.5).unwrap_or(0) as f64 / 1024.0;
+        // A request alone with the device is a slow one, not a device that stopped.
+        stalls.retain(|s| {
+            let len_ns = s.to_ns - s.from_ns;
+            let long = expected_ns.is_some_and(|most| len_ns > most);
+            // What they all take one after the other, at the usual speed of one.
+            let is_transfer = len_ns as f64 <= s.large_sectors as f64 * transfer_ns;
+            !is_transfer && long && s.in_flight >= 2 && !losses.overlap(dev, s.from_ns, s.to_ns)
+        });
+        stalls.sort_by_key(|s| s.from_ns);
+        Stalls { stalls, expected_ns }
+    }
+
+    /// Gaps longer than this are expected once in ten thousand recordings like this one, if logarithms of gaps are normal.
+    /// Exponential service times have shorter tails than that.
+    fn expected_ns(&self, device_p50_us: Option<f64>) -> Option<i64> {
+        let n = self.gaps.n();
+        if n < MIN_GAPS {
+            return None;
+        }
+        let [middle, high] = [0.5, 0.99].map(|q| self.gaps.quantile(q).unwrap_or(1).max(1) as f64);
+        let sigma = ((high / middle).ln() / 2.326).max(0.3);
+        // Upper normal quantile of probability p: sqrt(2 ln(1/p)) is never below it.
+        let z = (2.0 * (n as f64 * 1e4).ln()).sqrt();
+        let batch_ns = 4e3 * device_p50_us.unwrap_or(0.0);
+        Some((middle * (z * sigma).exp()).max(batch_ns).max(MIN_NS as f64) as i64)
+    }
+}
+
+/// What lies on what, and what is reached through one controller or host.
+#[derive(Debug, Clone, Default)]
+pub struct Stacks {
+    /// Under each layer, next or deeper.
+    under: BTreeMap<DevId, Vec<DevId>>,
+    names: BTreeMap<DevId, String>,
+    behind: BTreeMap<DevId, String>,
+}
+
+impl Stacks {
+    /// Of the devices of a recording.
+    pub fn of(devices: &[Device]) -> Stacks {
+        let (below, mut stacks) = (Below::new(devices), Stacks::default());
+        for device in devices {
+            let (mut met, mut upper) = (Vec::new(), vec![device]);
+            while let Some(layer) = upper.pop() {
+                for lower in below.of(layer).filter(|lower| lower.id != device.id) {
+                    if !met.contains(&lower.id) {
+                        met.push(lower.id);
+                        upper.push(lower);
+                    }
+                }
+            }
+            if !met.is_empty() {
+                stacks.under.insert(device.id, met);
+                stacks.names.insert(device.id, device.name.clone());
+            }
+            stacks.behind.extend(device.behind().map(|behind| (device.id, behind.to_owned())));
+        }
+        stacks
+    }
+
+    fn lies_on(&self, upper: DevId, lower: DevId) -> bool {
+        self.under.get(&upper).is_some_and(|under| under.contains(&lower))
+    }
+
+    /// The smallest layer of several devices that has `dev` under it, with those of `all` that it lies on and that lie on none of them.
+    fn array_of(&self, dev: DevId, all: &[(DevId, &Stalls)]) -> Option<(DevId, Vec<DevId>)> {
+        let members = |array: DevId| {
+            let apart = |d: DevId| d == dev || !(self.lies_on(d, dev) || self.lies_on(dev, d));
+            all.iter().map(|(d, _)| *d).filter(|d| self.lies_on(array, *d) && apart(*d)).collect::<Vec<_>>()
+        };
+        let arrays =
+            self.under.keys().filter(|array| self.lies_on(**array, dev)).map(|array| (*array, members(*array)));
+        arrays
+            .filter(|(_, members)| members.len() > 1)
+            .min_by_key(|(array, members)| (members.len(), self.under[array].len()))
+    }
+}
+
+/// How far a stall reached.
+#[derive(Debug, Default)]
+struct Reach {
+    scope: &'static str,
+    text: String,
+    others: (usize, usize),
+    /// Name of the array or of the controller, its devices, and those of them that stalled.
+    group: Option<(String, usize, usize)>,
+    layers: Vec<String>,
+}
+
+/// The findings: the longest stalls of each device. `all` are the stalls of every device that did I/O.
+pub(in crate::analysis) fn conclude<'a>(
+    all: impl Iterator<Item = (DevId, &'a Stalls)>,
+    stacks: &Stacks,
+) -> Vec<Finding> {
+    let all: Vec<(DevId, &Stalls)> = all.collect();
+    let mut found = Vec::new();
+    for (dev, stalls) in &all {
+        let Some(expected_ns) = stalls.expected_ns else { continue };
+        let own = |s: &&Stall| !all.iter().any(|(d, other)| stacks.lies_on(*dev, *d) && explains(other, s));
+        let mut longest: Vec<&Stall> = stalls.stalls.iter().filter(own).collect();
+        let n = longest.len();
+        longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
+        for stall in longest.into_iter().take(REPORTED) {
+            found.push(finding(*dev, stall, expected_ns, n, &reach(*dev, stall, &all, stacks)));
+        }
+    }
+    found
+}
+
+fn meets(stalls: &Stalls, stall: &Stall) -> bool {
+    stalls.stalls.iter().any(|s| s.from_ns < stall.to_ns && s.to_ns > stall.from_ns)
+}
+
+/// Whether stalls of a device under a layer cover at least half of the layer's.
+fn explains(lower: &Stalls, upper: &Stall) -> bool {
+    let both = |s: &Stall| s.to_ns.min(upper.to_ns) - s.from_ns.max(upper.from_ns);
+    2 * lower.stalls.iter().map(both).filter(|ns| *ns > 0).sum::<i64>() >= upper.to_ns - upper.from_ns
+}
+
+fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -> Reach {
+    let stacked = |d: DevId| stacks.lies_on(d, dev) || stacks.lies_on(dev, d);
+    let others: Vec<(DevId, bool)> =
+        all.iter().filter(|(d, _)| *d != dev && !stacked(*d)).map(|(d, s)| (*d, meets(s, stall))).collect();
+    let stalled = |of: &dyn Fn(DevId) -> bool| others.iter().filter(|(d, met)| *met && of(*d)).count();
+    let above = |(d, s): &&(DevId, &Stalls)| stacks.lies_on(*d, dev) && meets(s, stall);
+    let layers = all.iter().filter(above).filter_map(|(d, _)| stacks.names.get(d).cloned()).collect();
+    let mut reach = Reach { others: (stalled(&|_| true), others.len()), layers, ..Reach::default() };
+    let array = stacks
+        .array_of(dev, all)
+        .map(|(array, members)| (stacks.names.get(&array).cloned().unwrap_or_default(), members));
+    let behind = stacks.behind.get(&dev);
+    let neighbours: Vec<DevId> =
+        all.iter().map(|(d, _)| *d).filter(|d| behind.is_some() && stacks.behind.get(d) == behind).collect();
+    (reach.scope, reach.text) = if let Some((name, members)) = array {
+        let n = 1 + stalled(&|d| members.contains(&d));
+        let m = members.len();
+        reach.group = Some((name.clone(), m, n));
+        match n {
+            1 => ("array-member", format!(" Of the {m} members of {name} only this one stopped.")),
+            n if n == m => ("array", format!(" All {m} members of {name} stopped at the same time.")),
+            n => ("array-members", format!(" {n} of the {m} members of {name} stopped at the same time.")),
+        }
+    } else if let (Some(name), true) = (behind, neighbours.len() > 1 && reach.others.0 < reach.others.1) {
+        let n = 1 + stalled(&|d| neighbours.contains(&d));
+        let m = neighbours.len();
+        reach.group = Some((name.clone(), m, n));
+        match n {
+            1 => ("device", format!(" Of the {m} devices behind {name} only this one stopped.")),
+            n if n == m && reach.others.0 == m - 1 => {
+                ("host", format!(" All {m} devices behind {name} stopped, others did not."))
+            }
+            n => ("devices", format!(" {n} of the {m} devices behind {name} stopped at the same time.")),
+        }
+    } else {
+        match reach.others {
+            (_, 0) => ("device", String::new()),
+            (n, m) if n == m => ("all", " All devices stopped at the same time.".to_owned()),
+            (0, _) => ("device", " Other devices went on.".to_owned()),
+            (n, m) => ("devices", format!(" {n} of the {m} other devices stopped at the same time.")),
+        }
+    };
+    if !reach.layers.is_empty() {
+        reach.text += &format!(" {} stood still with it.", reach.layers.join(", "));
+    }
+    reach
+}
+
+fn finding(dev: DevId, s: &Stall, expected_ns: i64, stalls: usize, reach: &Reach) -> Finding {
+    let us = |ns: i64| time(ns as f64 / 1e3);
+    let class = |c: Class| plural(c).to_lowercase();
+    let before = s
+        .before
+        .map_or_else(|| "The device was idle before".to_owned(), |c| format!("Before it {} completed", class(c)));
+    let count = if stalls > 1 { format!(" One of {stalls} stalls.") } else { String::new() };
+    let group = reach.group.as_ref();
+    Finding {
+        kind: FindingKind::Stall,
+        dev: Some(dev),
+        link: Vec::new(),
+        from_ns: s.from_ns,
+        to_ns: s.to_ns,
+        severity: Severity::Warning,
+        summary: format!(
+            "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
+             explain gaps of up to {}. {before}, after it {}{}.{}{count}",
+            us(s.to_ns - s.from_ns),
+            s.in_flight,
+            s.issued,
+            us(expected_ns),
+            class(s.after),
+            if s.flush { "; a flush was in flight" } else { "" },
+            reach.text,
+        ),
+        evidence: evidence([
+            ("duration_s", json!((s.to_ns - s.from_ns) as f64 / 1e9)),
+            ("expected_s", json!(expected_ns as f64 / 1e9)),
+            ("in_flight", json!(s.in_flight)),
+            ("issued_meanwhile", json!(s.issued)),
+            ("completed_before", json!(s.before.map(Class::name))),
+            ("completed_after", json!(s.after.name())),
+            ("flush_in_flight", json!(s.flush)),
+            ("scope", json!(reach.scope)),
+            ("other_devices_stalled", json!(reach.others.0)),
+            ("other_devices", json!(reach.others.1)),
+            ("group", json!(group.map(|g| &g.0))),
+            ("group_devices", json!(group.map(|g| g.1))),
+            ("group_devices_stalled", json!(group.map(|g| g.2))),
+            ("layers_stalled", json!(reach.layers)),
+            ("stalls_in_recording", json!(stalls)),
+        ]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::report::{Report, ReportBuilder};
+    use crate::analysis::stream::window::Window;
+    use crate::model::{Io, LossReason, Lost, Op};
+
+    const MS: i64 = 1_000_000;
+
+    /// Ten seconds of a read per millisecond, 1.2 ms each, on two disks; from 5 s on the first one stands still for
+    /// `stall_ms`, the second one with it if `both`.
+    fn builder(stall_ms: i64, both: bool) -> ReportBuilder {
+        let mut ios = Vec::new();
+        for (disk, dev) in [DevId(8 << 20), DevId(8 << 20 | 16)].into_iter().enumerate() {
+            for at in (0..10_000).map(|i| i * MS) {
+                let (from, to) = (5000 * MS, (5000 + stall_ms) * MS);
+                let stands = (disk == 0 || both) && from <= at && at < to;
+                let done = if stands { to + at % 997 } else { at } + 1_200_000;
+                ios.push(Io::new(done, dev, Op::READ, 4096, Some(0), done - at));
+            }
+        }
+        ios.sort_by_key(|io| io.done_ns);
+        let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
+        ios.iter().for_each(|io| builder.push(io));
+        builder
+    }
+
+    fn stalls(report: &Report) -> Vec<&Finding> {
+        report.findings.iter().filter(|f| f.kind == FindingKind::Stall).collect()
+    }
+
+    #[test]
+    fn a_device_that_stops_is_named_with_what_waited() {
+        let report = builder(300, false).finish(0);
+        let found = stalls(&report);
+        assert_eq!(found.len(), 1, "{:?}", report.findings);
+        let e = &found[0].evidence;
+        assert_eq!((found[0].dev, e["other_devices_stalled"].as_u64()), (Some(DevId(8 << 20)), Some(0)));
+        assert!((e["duration_s"].as_f64().unwrap_or(0.0) - 0.3).abs() < 0.002, "{e:?}");
+        assert!((300..305).contains(&e["in_flight"].as_i64().unwrap_or(0)), "{e:?}");
+        assert_eq!(e["completed_before"].as_str(), Some("read"));
+        assert!(found[0].summary.contains("Other devices went on."), "{}", found[0].summary);
+        let both = builder(300, true).finish(0);
+        assert!(stalls(&both).iter().all(|f| f.summary.contains("All devices stopped at the same time.")));
+        assert_eq!(stalls(&both).len(), 2);
+    }
+
+    /// Ten seconds of small reads; every second 14 writes of `bytes` come at once, and the first completes after 28 ms.
+    fn beside_writes(bytes: i64) -> Report {
+        let read = |at: i64| Io::new(at + 200_000, DevId(8 << 20), Op::READ, 4096, Some(0), 200_000);
+        let mut ios: Vec<Io> = (0..10_000).filter(|i| i % 1000 >= 40).map(|i| read(i * MS)).collect();
+        for (second, k) in (1..10).flat_map(|second| (0..14).map(move |k| (second, k))) {
+            let took = 28 * MS + k * 30_000;
+            ios.push(Io::new(second * 1000 * MS + MS + took, DevId(8 << 20), Op::WRITE, bytes, Some(0), took));
+        }
+        ios.sort_by_key(|io| io.done_ns);
+        let mut builder = ReportBuilder::new(Window::new(0, 10_000 * MS));
+        ios.iter().for_each(|io| builder.push(io));
+        builder.finish(0)
+    }
+
+    #[test]
+    fn large_requests_that_share_the_device_take_their_time() {
+        assert!(stalls(&beside_writes(4 << 20)).is_empty());
+        assert!(!stalls(&beside_writes(4096)).is_empty(), "small ones do not");
+    }
+
+    #[test]
+    fn what_is_lost_or_short_is_no_stall() {
+        assert!(stalls(&builder(15, false).finish(0)).is_empty());
+        let mut lossy = builder(300, false);
+        lossy.lost(&Lost {
+            from_ns: 5100 * MS,
+            to_ns: 5200 * MS,
+            dev: None,
+            class: None,
+            reason: LossReason::RingFull,
+            ios: Some(9),
+            bytes: None,
+            merges: None,
+        });
+        assert!(stalls(&lossy.finish(0)).is_empty());
+    }
+}

@@ -1,0 +1,401 @@
+//! Who waits for syncs: a writer that sends something, waits until a flush or a forced write is over, and goes on.
+//!
+//! A *sync* on a device is the union of overlapping flushes and writes that carry one (`PREFLUSH`, `FUA`). A *cycle* lasts from
+//! the end of one sync to the end of the next; longer pauses than a second are the writer's own and end a series of cycles. A
+//! writer is bound by syncs if they take half of its cycles' time or more, and if it submits nothing while one is in flight: one
+//! that does not wait submits during syncs as often as their share of the time. A cycle that grows no longer when its sync does
+//! is paced by a clock, not bound.
+//!
+//! Sync calls of programs (where files were recorded) say the same without inference: each is one wait of its process.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::analysis::bursts::cells::Actor;
+use crate::analysis::findings::conclusions::PathOf;
+use crate::analysis::findings::formatting::{name_of, time};
+use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::math::distributions::chernoff;
+use crate::analysis::math::stats::{median, nearest_rank};
+use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::window::Window;
+use crate::model::{Class, Comm, DevId, Inode, Io, Origin, Request};
+
+/// A longer time without a sync is a pause of the writer.
+const PAUSE_NS: i64 = 1_000_000_000;
+
+/// Cycles needed for a finding, and for a warning.
+const MIN_CYCLES: u64 = 50;
+const MANY_CYCLES: u64 = 200;
+
+/// Share of the cycles' time in syncs from which on it is a finding, and a warning.
+const BOUND: f64 = 0.5;
+const MOSTLY: f64 = 0.8;
+
+/// Share of the window that syncs must take for a finding, and for a warning.
+const MATTERS: f64 = 0.01;
+const MATTERS_MUCH: f64 = 0.05;
+
+/// Share of cycles in which the writer may submit during the sync.
+const STRAY: f64 = 0.1;
+
+/// I/Os of one device that are looked at together, and writers told apart on it.
+const BLOCK: usize = 4096;
+const MOST_WRITERS: usize = 16;
+
+/// Processes told apart by their sync calls, and those of them with a finding.
+const MOST_PROCESSES: usize = 1 << 14;
+const REPORTED: usize = 3;
+
+/// The time of one writer, cut at the ends of its syncs.
+#[derive(Debug, Clone, Default)]
+struct Cycles {
+    n: u64,
+    wait_ns: i64,
+    active_ns: i64,
+    /// Cycles in which something of the writer's began while a sync was in flight.
+    stray: u64,
+    from_ns: i64,
+    to_ns: i64,
+    last_wait_ns: i64,
+    /// Wait, and the pause after it, of some of them.
+    sample: Vec<(i64, i64)>,
+    one_in: u64,
+}
+
+impl Cycles {
+    const SAMPLE: usize = 512;
+
+    /// A sync of `wait_ns` at the end of a cycle of `cycle_ns` that ends at `to_ns`.
+    fn add(&mut self, wait_ns: i64, cycle_ns: i64, to_ns: i64, is_stray: bool) {
+        if self.n == 0 {
+            self.from_ns = to_ns - cycle_ns;
+        }
+        // All, then every second, every fourth one of them: as good as all for a median.
+        if self.n > 0 && self.n.is_multiple_of(self.one_in.max(1)) {
+            self.sample.push((self.last_wait_ns, cycle_ns - wait_ns));
+            if self.sample.len() == Self::SAMPLE {
+                let mut is_even = false;
+                self.sample.retain(|_| {
+                    is_even = !is_even;
+                    is_even
+                });
+                self.one_in = 2 * self.one_in.max(1);
+            }
+        }
+        (self.n, self.last_wait_ns) = (self.n + 1, wait_ns);
+        self.stray += u64::from(is_stray);
+        self.wait_ns += wait_ns;
+        self.active_ns += cycle_ns;
+        self.to_ns = to_ns;
+    }
+
+    fn share(&self) -> f64 {
+        self.wait_ns as f64 / self.active_ns.max(1) as f64
+    }
+
+    /// Whether pauses shrink as waits grow: a clock sets the pace. The shortest quarter of waits against the next one: longer
+    /// waits may miss a beat, and wait for the next.
+    fn is_paced(&self) -> bool {
+        let mut pairs = self.sample.clone();
+        pairs.sort_unstable();
+        let quarter = pairs.len() / 4;
+        let (short, long) = (&pairs[..quarter], &pairs[quarter..2 * quarter]);
+        let middle = |part: &[(i64, i64)], of: fn(&(i64, i64)) -> i64| {
+            median(&mut part.iter().map(|p| of(p) as f64).collect::<Vec<_>>()).unwrap_or(0.0)
+        };
+        let [wait, pause] = [|p: &(i64, i64)| p.0, |p: &(i64, i64)| p.1].map(|of| middle(long, of) - middle(short, of));
+        let longer = short.iter().map(|s| long.iter().filter(|l| s.1 > l.1).count()).sum::<usize>();
+        pause < -0.5 * wait && longer as f64 >= 0.65 * (quarter * quarter) as f64
+    }
+
+    /// At most the probability that one who does not wait begins something in so few syncs (Chernoff).
+    fn p_value(&self) -> f64 {
+        let (n, seen, expected) = (self.n as f64, self.stray as f64 / self.n.max(1) as f64, self.share().min(0.999));
+        if seen >= expected { 1.0 } else { chernoff(n, seen, expected) }
+    }
+
+    fn is_bound(&self, window: Window) -> bool {
+        self.n >= MIN_CYCLES
+            && self.share() >= BOUND
+            && self.stray as f64 <= STRAY * self.n as f64
+            && self.wait_ns as f64 >= MATTERS * window.len_ns() as f64
+            && !self.is_paced()
+    }
+
+    fn severity(&self, window: Window) -> Severity {
+        let much = self.n >= MANY_CYCLES
+            && self.share() >= MOSTLY
+            && self.wait_ns as f64 >= MATTERS_MUCH * window.len_ns() as f64;
+        if much { Severity::Warning } else { Severity::Info }
+    }
+}
+
+/// One submission, or the block layer's own flush.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    start_ns: i64,
+    done_ns: i64,
+    /// In [`SyncScan::writers`]; `None`: the block layer's flush, or one writer too many.
+    writer: Option<u8>,
+    is_sync: bool,
+}
+
+#[derive(Debug)]
+struct Writer {
+    actor: Actor,
+    cycles: Cycles,
+    writes: u64,
+    bytes: u64,
+    /// In the cycle at hand: submissions, and whether one came during its sync.
+    open: (u64, bool),
+}
+
+/// Accumulates syncs and writes of one device. Costs nothing until the first sync.
+#[derive(Debug, Default)]
+pub(in crate::analysis) struct SyncScan {
+    block: Vec<Sent>,
+    syncs: usize,
+    writers: Vec<Writer>,
+}
+
+impl SyncScan {
+    /// Takes the next completed I/O.
+    #[inline]
+    pub fn push(&mut self, io: &Io) {
+        let class = io.class();
+        let is_sync = class == Class::Flush || (class == Class::Write && io.is_forced());
+        if is_sync || (class == Class::Write && self.syncs > 0) {
+            self.take(io, is_sync);
+        }
+    }
+
+    fn take(&mut self, io: &Io, is_sync: bool) {
+        self.syncs += usize::from(is_sync);
+        let writer = if io.class() == Class::Flush { None } else { self.writer(io) };
+        if let Some(w) = writer.and_then(|w| self.writers.get_mut(usize::from(w))).filter(|_| io.bytes > 0) {
+            w.writes += 1;
+            w.bytes += io.bytes as u64;
+        }
+        self.block.push(Sent { start_ns: io.start_ns(), done_ns: io.done_ns, writer, is_sync });
+        if self.block.len() >= BLOCK {
+            self.settle();
+        }
+    }
+
+    fn writer(&mut self, io: &Io) -> Option<u8> {
+        let found = self.writers.iter().position(|w| w.actor.tgid == io.tgid);
+        if found.is_none() && self.writers.len() < MOST_WRITERS {
+            let new = Writer { actor: Actor::of(io), cycles: Cycles::default(), writes: 0, bytes: 0, open: (0, false) };
+            self.writers.push(new);
+            return u8::try_from(self.writers.len() - 1).ok();
+        }
+        let found = found?;
+        self.writers[found].actor.keep_file(io.inode());
+        u8::try_from(found).ok()
+    }
+
+    /// Cuts what has gathered into cycles.
+    fn settle(&mut self) {
+        let mut block = std::mem::take(&mut self.block);
+        block.sort_unstable_by_key(|s| (s.start_ns, !s.is_sync));
+        let mut rest = block.iter().peekable();
+        let mut last_end: Option<i64> = None;
+        while let Some(next) = rest.next() {
+            if !next.is_sync {
+                self.mark(next, false);
+                continue;
+            }
+            self.mark(next, false);
+            let (begin, mut end) = (next.start_ns, next.done_ns);
+            while let Some(inside) = rest.next_if(|s| s.start_ns < end) {
+                end = if inside.is_sync { end.max(inside.done_ns) } else { end };
+                self.mark(inside, true);
+            }
+            self.close(last_end.filter(|last| begin - last <= PAUSE_NS), (begin, end));
+            last_end = Some(end);
+        }
+        self.writers.iter_mut().for_each(|w| w.open = (0, false));
+        block.clear();
+        self.block = block;
+        // A device that syncs no more costs nothing again.
+        self.syncs = usize::from(last_end.is_some());
+    }
+
+    fn mark(&mut self, sent: &Sent, is_during: bool) {
+        if let Some(w) = sent.writer.and_then(|w| self.writers.get_mut(usize::from(w))) {
+            w.open = (w.open.0 + 1, w.open.1 | is_during);
+        }
+    }
+
+    fn close(&mut self, last_end: Option<i64>, (begin, end): (i64, i64)) {
+        for w in &mut self.writers {
+            let (sent, is_stray) = std::mem::take(&mut w.open);
+            if let Some(last) = last_end.filter(|_| sent > 0) {
+                w.cycles.add(end - begin, end - last, end, is_stray);
+            }
+        }
+    }
+
+    /// The writer that is bound by the syncs of `dev`, if one is: of several the one with most cycles, journals last.
+    pub fn finish(mut self, dev: DevId, window: Window, losses: &Losses) -> Option<Bound> {
+        self.settle();
+        let helps = |w: &Writer| w.actor.origin == Origin::Metadata;
+        let of = |w: &Writer| w.cycles.is_bound(window) && !losses.overlap(dev, w.cycles.from_ns, w.cycles.to_ns);
+        let found = self.writers.into_iter().filter(of).max_by_key(|w| (!helps(w), w.cycles.n))?;
+        let (writes, bytes) = (Some(found.writes).filter(|n| *n > 0), Some(found.bytes));
+        Some(Bound { actor: found.actor, path: None, cycles: found.cycles, writes, bytes, by_calls: false })
+    }
+}
+
+/// A writer that waits for syncs.
+#[derive(Debug, Clone)]
+pub struct Bound {
+    actor: Actor,
+    path: Option<String>,
+    cycles: Cycles,
+    writes: Option<u64>,
+    bytes: Option<u64>,
+    by_calls: bool,
+}
+
+impl PartialEq for Bound {
+    fn eq(&self, other: &Bound) -> bool {
+        (self.actor, self.cycles.n, self.cycles.wait_ns) == (other.actor, other.cycles.n, other.cycles.wait_ns)
+    }
+}
+
+impl Bound {
+    /// On `dev`, or by its calls on whatever device.
+    pub(in crate::analysis) fn finding(&self, dev: Option<DevId>, window: Window, path_of: PathOf) -> Finding {
+        let c = &self.cycles;
+        let mut us: Vec<f64> = c.sample.iter().map(|(ns, _)| *ns as f64 / 1e3).collect();
+        let p50_us = nearest_rank(&mut us, 0.5).unwrap_or(0.0);
+        let (active_s, wait_s) = (c.active_ns as f64 / 1e9, c.wait_ns as f64 / 1e9);
+        let per_sync = self.writes.map(|w| w as f64 / c.n as f64);
+        let name = name_of(Some(self.actor), Class::Write, path_of);
+        let cause = match &self.path {
+            Some(path) => name.map(|n| format!("{n}, {path}")),
+            None => name,
+        };
+        let who = cause.as_deref().unwrap_or("one writer");
+        let what = if self.by_calls { "inside sync calls" } else { "waiting for flushes and forced writes" };
+        let writes = per_sync.map_or_else(String::new, |n| format!(", {n:.1} writes per sync"));
+        let gain = 1.0 / (1.0 - c.share()).max(1e-3);
+        Finding {
+            kind: FindingKind::FsyncBound,
+            dev,
+            link: Vec::new(),
+            from_ns: c.from_ns,
+            to_ns: c.to_ns,
+            severity: c.severity(window),
+            summary: format!(
+                "{who} is bound by syncs: {:.0} % of its writing time went by {what} ({} syncs, {:.1} per second, median {}\
+                 {writes}). Without these waits it could write at most {gain:.1} times as fast.",
+                100.0 * c.share(),
+                c.n,
+                c.n as f64 / active_s.max(1e-9),
+                time(p50_us),
+            ),
+            evidence: evidence([
+                ("cause", json!(cause)),
+                ("pid", json!(self.actor.tgid)),
+                ("source", json!(if self.by_calls { "calls" } else { "ios" })),
+                ("syncs", json!(c.n)),
+                ("syncs_per_s", json!(c.n as f64 / active_s.max(1e-9))),
+                ("sync_p50_us", json!(p50_us)),
+                ("sync_wait_s", json!(wait_s)),
+                ("writing_s", json!(active_s)),
+                ("sync_wait_percent", json!(100.0 * c.share())),
+                ("writes", json!(self.writes)),
+                ("writes_per_sync", json!(per_sync)),
+                ("bytes", json!(self.bytes)),
+                ("times_faster_at_most", json!(gain)),
+                ("syncs_not_waited_for", json!(c.stray)),
+                ("p_value", json!((!self.by_calls).then(|| c.p_value()))),
+            ]),
+        }
+    }
+}
+
+/// The sync calls of one process.
+#[derive(Debug, Default)]
+struct Caller {
+    comm: Option<Comm>,
+    path: Option<std::sync::Arc<str>>,
+    one_path: bool,
+    cycles: Cycles,
+    last_end: Option<i64>,
+    writes: u64,
+    bytes: u64,
+}
+
+/// Accumulates sync calls of processes, and what these write.
+#[derive(Debug)]
+pub(in crate::analysis) struct SyncCalls {
+    window: Window,
+    callers: BTreeMap<i32, Caller>,
+}
+
+impl SyncCalls {
+    pub fn new(window: Window) -> SyncCalls {
+        SyncCalls { window, callers: BTreeMap::new() }
+    }
+
+    /// Takes the next file-level request, in the order of their ends.
+    pub fn request(&mut self, r: &Request) {
+        let Some(tgid) = r.tgid.filter(|_| self.window.contains(r.end_ns.min(self.window.to_ns.saturating_sub(1))))
+        else {
+            return;
+        };
+        if self.callers.len() >= MOST_PROCESSES && !self.callers.contains_key(&tgid) {
+            return;
+        }
+        let caller = self.callers.entry(tgid).or_insert_with(|| Caller { one_path: true, ..Caller::default() });
+        if r.sync.is_none() {
+            caller.writes += r.ios_out.max(0) as u64;
+            caller.bytes += r.bytes_out.max(0) as u64;
+            return;
+        }
+        caller.comm = r.comm.or(caller.comm);
+        caller.one_path &= caller.path.is_none() || caller.path == r.path;
+        caller.path.clone_from(&r.path);
+        if let Some(last) = caller.last_end.filter(|last| r.start_ns - last <= PAUSE_NS) {
+            // Of overlapping calls, time counts once.
+            let begin = r.start_ns.max(last);
+            if r.end_ns > last {
+                caller.cycles.add(r.end_ns - begin, r.end_ns - last, r.end_ns, r.start_ns < last);
+            }
+        }
+        caller.last_end = Some(caller.last_end.unwrap_or(r.end_ns).max(r.end_ns));
+    }
+
+    /// The processes that are bound by their sync calls, those that waited longest. `window` is closed.
+    pub fn finish(self, window: Window) -> Vec<Bound> {
+        let mut bound: Vec<Bound> = self
+            .callers
+            .into_iter()
+            .filter(|(_, c)| c.cycles.is_bound(window))
+            .map(|(tgid, c)| Bound {
+                actor: Actor { tgid: Some(tgid), comm: c.comm, origin: Origin::Direct, file: None::<Inode> },
+                path: c.path.filter(|_| c.one_path).map(|p| p.to_string()),
+                cycles: c.cycles,
+                writes: Some(c.writes).filter(|n| *n > 0),
+                bytes: Some(c.bytes).filter(|n| *n > 0),
+                by_calls: true,
+            })
+            .collect();
+        bound.sort_by_key(|b| std::cmp::Reverse(b.cycles.wait_ns));
+        bound.truncate(REPORTED);
+        bound
+    }
+}
+
+/// What calls say of a process needs no inference from its I/Os.
+pub(in crate::analysis) fn without_doubles(found: &mut Vec<Finding>) {
+    let is_bound = |f: &Finding| f.kind == FindingKind::FsyncBound;
+    let by_calls: Vec<serde_json::Value> =
+        found.iter().filter(|f| is_bound(f) && f.dev.is_none()).map(|f| f.evidence["pid"].clone()).collect();
+    found.retain(|f| !is_bound(f) || f.dev.is_none() || !by_calls.contains(&f.evidence["pid"]));
+}

@@ -1,0 +1,380 @@
+//! A15: does it come back? Flushes, commits, schedules.
+//!
+//! Activity begins at *onsets*: a submission after silence (of many lengths), or a step up in demand. A clock is a chain of
+//! onsets, each a period after the one before, up to its jitter, with up to two beats missing. The chain's evidence is its
+//! likelihood ratio against onsets that come at random at their local rate: whatever period, jitter and beginning are chosen
+//! after the fact, chance reaches a ratio of `x` with a probability of at most `trials / x` (Wald), which is the p-value. A chain may
+//! begin late and end early. The onsets of one clock are taken out before the next is looked for.
+//!
+//! A multiple of the period has fewer beats and a divisor misses some: both have less evidence than the period itself.
+
+pub(in crate::analysis) mod chains;
+
+use serde::Serialize;
+
+use crate::analysis::math::stats::{mad, mean_sd, median};
+use crate::analysis::periodicity::chains::Search;
+use crate::analysis::starvation::demand::{Demand, demand};
+use crate::analysis::stream::requests::Request;
+
+/// What may be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "PeriodicityVerdict"))]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It comes back, at least five times in this recording, and not by chance.
+    Periodic,
+    /// It seems to, but only three or four periods were seen.
+    Tentative,
+    /// Nothing that chance would not do.
+    NotPeriodic,
+    /// Too few onsets, or too coarse samples, to tell.
+    InsufficientData,
+}
+
+/// Significance needed.
+pub const ALPHA: f64 = 0.01;
+
+/// Clocks looked for in one stream.
+const MOST_CLOCKS: usize = 4;
+
+/// Onsets without which nothing can be said.
+pub(in crate::analysis) const MIN_ONSETS: usize = 4;
+
+/// Shorter periods are pacing within a burst.
+const SHORTEST_NS: i64 = 20_000_000;
+
+/// One clock.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Clock {
+    /// The period in seconds.
+    pub period_s: f64,
+    /// Its 95 % interval, by jackknife over beats.
+    pub period_ci_s: Option<(f64, f64)>,
+    /// How likely chance shows a chain like it anywhere.
+    pub p_value: f64,
+    /// Periods from its first to its last beat.
+    pub cycles: f64,
+    /// Onsets that keep its time.
+    pub in_step: usize,
+    /// Standard deviation of the time between beats, as a share of the period.
+    pub jitter: f64,
+    /// First and last beat, in seconds since the window's beginning.
+    pub from_s: f64,
+    /// See above.
+    pub to_s: f64,
+    /// All beats.
+    #[serde(skip)]
+    pub beats_s: Vec<f64>,
+}
+
+impl Clock {
+    /// Whether a period of so many seconds is indistinguishable from its own.
+    pub(in crate::analysis) fn is_like(&self, period_s: f64) -> bool {
+        (self.period_s - period_s).abs() <= 0.05 * self.period_s
+    }
+
+    fn extend(&mut self, other: Clock) {
+        self.cycles += other.cycles;
+        self.in_step += other.in_step;
+        (self.from_s, self.to_s) = (self.from_s.min(other.from_s), self.to_s.max(other.to_s));
+        self.beats_s.extend(other.beats_s);
+        self.beats_s.sort_by(f64::total_cmp);
+    }
+
+    /// It came back often enough to say so.
+    pub fn is_periodic(&self) -> bool {
+        self.cycles >= 4.5 && self.in_step > 5
+    }
+}
+
+/// What was found in one stream.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Periodicity {
+    /// The judgement.
+    pub verdict: Verdict,
+    /// Resolution of the times, in seconds; 0 for single I/Os.
+    pub slot_s: f64,
+    /// The period of the surest clock in seconds.
+    pub period_s: Option<f64>,
+    /// Its 95 % interval.
+    pub period_ci_s: Option<(f64, f64)>,
+    /// Autocorrelation of the logarithm of KiB at the period.
+    pub acf: Option<f64>,
+    /// How likely chance shows a chain like it anywhere.
+    pub p_value: Option<f64>,
+    /// Periods from its first to its last beat.
+    pub cycles: Option<f64>,
+    /// Onsets of activity: n.
+    pub onsets: usize,
+    /// Onsets that keep its time, of those.
+    pub in_step: usize,
+    /// Mean time between onsets.
+    pub gap_mean_s: Option<f64>,
+    /// Its coefficient of variation.
+    pub gap_cv: Option<f64>,
+    /// Median absolute deviation of gaps.
+    pub gap_mad_s: Option<f64>,
+    /// All clocks, the surest first.
+    pub clocks: Vec<Clock>,
+}
+
+/// Looks for clocks in what was submitted inside `window`. Times are multiples of `resolution_ns` (0: exact); what lies in
+/// `gaps`, where I/Os are missing, begins nothing.
+pub fn find(requests: &[Request], window: (i64, i64), resolution_ns: i64, gaps: &[(i64, i64)]) -> Periodicity {
+    find_among(requests, demand(requests, window).as_ref(), window, resolution_ns, gaps)
+}
+
+/// The same where the requests' demand is known already.
+pub(in crate::analysis) fn find_among(
+    requests: &[Request],
+    demand: Option<&Demand>,
+    window: (i64, i64),
+    resolution_ns: i64,
+    gaps: &[(i64, i64)],
+) -> Periodicity {
+    let mut arrivals: Vec<&Request> =
+        requests.iter().filter(|r| window.0 <= r.start_ns && r.start_ns < window.1).collect();
+    arrivals.sort_by_key(|r| r.start_ns);
+    let mut lists = onset_lists(demand, &arrivals, window, resolution_ns, gaps);
+    let mut result = nothing(&lists, resolution_ns);
+    let shortest_ns = SHORTEST_NS.max(5 * resolution_ns);
+    if result.onsets < MIN_ONSETS || window.1 - window.0 < 5 * shortest_ns {
+        return result;
+    }
+    result.verdict = Verdict::NotPeriodic;
+    for _ in 0..2 * MOST_CLOCKS {
+        let search = Search { shortest_ns, resolution_ns, window, known: &result.clocks };
+        let Some(clock) = search.best(&lists) else { break };
+        result.p_value.get_or_insert(clock.p_value);
+        if clock.p_value > ALPHA || result.clocks.len() == MOST_CLOCKS {
+            break;
+        }
+        let near = resolution_ns.max(1_000_000);
+        let beats: Vec<i64> = clock.beats_s.iter().map(|s| window.0 + (s * 1e9).round() as i64).collect();
+        for list in &mut lists {
+            list.retain(|t| !is_near(&beats, *t, near));
+        }
+        // The same time in another part of the window is the same clock.
+        match result.clocks.iter_mut().find(|known| known.is_like(clock.period_s)) {
+            Some(known) => known.extend(clock),
+            None => result.clocks.push(clock),
+        }
+    }
+    if let Some(first) = result.clocks.first() {
+        result.verdict = if first.is_periodic() { Verdict::Periodic } else { Verdict::Tentative };
+        (result.period_s, result.period_ci_s) = (Some(first.period_s), first.period_ci_s);
+        (result.cycles, result.in_step) = (Some(first.cycles), first.in_step);
+        result.acf = correlation_at(&arrivals, window, resolution_ns, first.period_s);
+    }
+    result
+}
+
+/// The same of what counters or a table say of bins of `dt_ns`.
+pub fn find_in_series(bytes: &[u64], ios: &[u64], dt_ns: i64, gaps: &[(i64, i64)]) -> Periodicity {
+    let bins = bytes.iter().zip(ios).enumerate().filter(|(_, (bytes, ios))| **bytes > 0 || **ios > 0);
+    let requests: Vec<Request> =
+        bins.flat_map(|(i, (b, n))| Request::spread(i as i64 * dt_ns, dt_ns, *n, *b)).collect();
+    find(&requests, (0, bytes.len() as i64 * dt_ns), dt_ns, gaps)
+}
+
+fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
+    let onsets: &[i64] = lists.iter().min_by_key(|l| l.len().abs_diff(100)).map_or(&[], Vec::as_slice);
+    let gaps: Vec<f64> = onsets.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e9).collect();
+    let stats = mean_sd(&gaps);
+    Periodicity {
+        verdict: Verdict::InsufficientData,
+        slot_s: resolution_ns as f64 / 1e9,
+        period_s: None,
+        period_ci_s: None,
+        acf: None,
+        p_value: None,
+        cycles: None,
+        onsets: onsets.len(),
+        in_step: 0,
+        gap_mean_s: stats.map(|s| s.0),
+        gap_cv: stats.map(|s| s.1 / s.0),
+        gap_mad_s: median(&mut gaps.clone()).map(|m| mad(&gaps, m)),
+        clocks: Vec::new(),
+    }
+}
+
+/// Onsets by several rules: submissions after a silence of at least 2, 5, 10, ... ms, and beginnings of high demand.
+fn onset_lists(
+    demand: Option<&Demand>,
+    arrivals: &[&Request],
+    window: (i64, i64),
+    resolution_ns: i64,
+    gaps: &[(i64, i64)],
+) -> Vec<Vec<i64>> {
+    let lossy = |t: i64| {
+        let after = gaps.partition_point(|g| g.1 < t);
+        gaps.get(after).is_some_and(|g| g.0 <= t)
+    };
+    let mut lists: Vec<Vec<i64>> = Vec::new();
+    let mut add = |list: Vec<i64>| {
+        let is_new = lists.iter().all(|l| l.len().abs_diff(list.len()) * 50 > l.len());
+        if list.len() >= MIN_ONSETS && is_new {
+            lists.push(list);
+        }
+    };
+    if let Some(found) = demand {
+        add(found.high.iter().map(|h| h.0).filter(|t| !lossy(*t)).collect());
+    }
+    let lengths = (0..).map(|i| [2, 5, 10][i % 3] * 10i64.pow(i as u32 / 3) * 1_000_000);
+    let wanted = |g: &i64| *g > 2 * resolution_ns || resolution_ns == 0;
+    for quiet_ns in lengths.take_while(|g| *g <= (window.1 - window.0) / 10).filter(wanted) {
+        let mut last = i64::MIN / 2;
+        let mut list = Vec::new();
+        for r in arrivals {
+            if r.start_ns - last >= quiet_ns && !lossy(r.start_ns) {
+                list.push(r.start_ns);
+            }
+            last = r.start_ns;
+        }
+        add(list);
+    }
+    lists
+}
+
+fn is_near(sorted: &[i64], t: i64, near: i64) -> bool {
+    let i = sorted.partition_point(|b| *b < t - near);
+    sorted.get(i).is_some_and(|b| *b <= t + near)
+}
+
+/// Biased autocorrelation of `ln(1 + KiB)` at lag `period_s`, in bins of a fiftieth of it or of the resolution.
+fn correlation_at(arrivals: &[&Request], window: (i64, i64), resolution_ns: i64, period_s: f64) -> Option<f64> {
+    let lag = if resolution_ns > 0 { (period_s * 1e9 / resolution_ns as f64).round().max(1.0) } else { 50.0 };
+    let bin_ns = period_s * 1e9 / lag;
+    let bins = ((window.1 - window.0) as f64 / bin_ns) as usize;
+    let mut kib = vec![0.0; bins.min(1 << 20)];
+    for r in arrivals {
+        if let Some(bin) = kib.get_mut(((r.start_ns - window.0) as f64 / bin_ns) as usize) {
+            *bin += f64::from(r.bytes) / 1024.0;
+        }
+    }
+    let mean = kib.iter().map(|v: &f64| v.ln_1p()).sum::<f64>() / kib.len().max(1) as f64;
+    let x: Vec<f64> = kib.iter().map(|v| v.ln_1p() - mean).collect();
+    let square: f64 = x.iter().map(|v| v * v).sum();
+    let lagged: f64 = x.iter().zip(x.get(lag as usize..)?).map(|(a, b)| a * b).sum();
+    (square > 0.0).then(|| lagged / square)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::math::stats::Shuffler;
+
+    const S: f64 = 1e9;
+
+    /// Bursts of `n` requests, half a millisecond apart, at the given seconds.
+    fn bursts(at_s: impl IntoIterator<Item = f64>, n: i64) -> Vec<Request> {
+        let at = |s: f64, i: i64| (s * S) as i64 + i * 500_000;
+        let request =
+            |start_ns: i64| Request { start_ns, issue_ns: start_ns, done_ns: start_ns + 1000, bytes: 65_536, tgid: 0 };
+        at_s.into_iter().flat_map(|s| (0..n).map(move |i| request(at(s, i)))).collect()
+    }
+
+    fn uniform(random: &mut Shuffler) -> f64 {
+        (random.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn found(requests: &[Request], seconds: f64) -> Periodicity {
+        find(requests, (0, (seconds * S) as i64), 0, &[])
+    }
+
+    #[test]
+    fn a_clock_is_found_to_a_hundredth() {
+        for period in [0.06, 0.7, 2.5, 5.1, 13.0] {
+            let p = found(&bursts((0..(100.0 / period) as u32).map(|k| 0.3 + f64::from(k) * period), 10), 100.0);
+            assert_eq!((p.verdict, p.clocks.len()), (Verdict::Periodic, 1), "{period}: {p:?}");
+            assert!((p.period_s.expect("found") - period).abs() < 0.01 * period, "{period}: {p:?}");
+        }
+    }
+
+    #[test]
+    fn jitter_makes_no_period_of_twice_the_length() {
+        let (mut right, mut wide) = (0, 0);
+        for seed in 0..24 {
+            let mut random = Shuffler::new(seed);
+            let mut jittered = |by: f64| -> Vec<f64> {
+                (0..29).map(|k| 0.7 + 2.0 * f64::from(k) + 4.0 * by * (uniform(&mut random) - 0.5)).collect()
+            };
+            let right_period =
+                |p: &Periodicity| p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 2.0).abs() < 0.04;
+            right += usize::from(right_period(&found(&bursts(jittered(0.05), 40), 60.0)));
+            wide += usize::from(right_period(&found(&bursts(jittered(0.1), 40), 60.0)));
+        }
+        assert!(right >= 23 && wide >= 22, "{right} and {wide} of 24");
+    }
+
+    #[test]
+    fn missing_beats_and_one_reset_keep_the_period() {
+        let mut random = Shuffler::new(5);
+        let kept: Vec<f64> = (0..40).map(|k| 0.5 + 1.5 * f64::from(k)).filter(|_| uniform(&mut random) < 0.8).collect();
+        let p = found(&bursts(kept, 10), 60.0);
+        assert!(p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 1.5).abs() < 0.015, "{p:?}");
+        // A journal on a real disk: commits every 5.07 s, one of them forced after 3.96 s.
+        let mut at = 3.92;
+        let reset = (0..17).map(|k| {
+            at += if k == 7 { 3.96 } else { 5.06 + 0.01 * f64::from(k % 3) };
+            at
+        });
+        let p = found(&bursts(reset, 3), 92.0);
+        assert!(p.verdict == Verdict::Periodic && (p.period_s.unwrap_or(0.0) - 5.07).abs() < 0.03, "{p:?}");
+    }
+
+    #[test]
+    fn a_schedule_that_begins_late_and_a_second_clock_are_found() {
+        for seed in 0..4 {
+            let mut random = Shuffler::new(seed);
+            let mut at: Vec<f64> = (0..60).map(|_| 2600.0 * uniform(&mut random)).collect();
+            at.extend((0..180).map(|k| 2702.0 + 5.0 * f64::from(k)));
+            at.sort_by(f64::total_cmp);
+            let p = found(&bursts(at, 40), 3600.0);
+            let first = &p.clocks[0];
+            assert!((first.period_s - 5.0).abs() < 0.05 && first.from_s > 2650.0, "{seed}: {first:?}");
+            let mut two = bursts((0..24).map(|k| 0.3 + 2.5 * f64::from(k) + 0.05 * uniform(&mut random)), 100);
+            two.extend(bursts((0..8).map(|k| 1.1 + 7.3 * f64::from(k)), 100));
+            let p = found(&two, 60.0);
+            for period in [2.5, 7.3] {
+                let has = p.clocks.iter().any(|c| (c.period_s - period).abs() < 0.02 * period);
+                assert!(has, "{seed}: {period} of {:?}", p.clocks);
+            }
+        }
+    }
+
+    #[test]
+    fn chance_and_pauses_are_no_clock() {
+        let mut periodic = 0;
+        for seed in 0..120 {
+            let mut random = Shuffler::new(seed);
+            let mut exp = |mean: f64| -mean * (1.0 - uniform(&mut random)).ln();
+            let (mut t, mut at) = (0.0, Vec::new());
+            while t < 59.0 {
+                t += match seed % 4 {
+                    0 => exp(2.0),
+                    1 => exp(0.02),
+                    // One at a time, after a pause.
+                    2 => 0.01 + exp(0.005),
+                    _ => (0..4).map(|_| exp(0.25)).sum(),
+                };
+                at.push(t);
+            }
+            periodic += usize::from(found(&bursts(at, 1 + (seed % 3) as i64), 60.0).verdict == Verdict::Periodic);
+        }
+        assert!(periodic <= 3, "{periodic} of 120");
+    }
+
+    #[test]
+    fn few_onsets_coarse_samples_and_lost_time_say_nothing() {
+        assert_eq!(found(&bursts([10.0, 60.0], 10), 100.0).verdict, Verdict::InsufficientData);
+        assert_eq!(found(&[], 100.0).verdict, Verdict::InsufficientData);
+        assert_eq!(find_in_series(&[5; 20], &[1; 20], 1_000_000_000, &[]).verdict, Verdict::InsufficientData);
+        let clock = bursts((0..30).map(|k| 0.3 + 2.0 * f64::from(k)), 10);
+        let gaps: Vec<(i64, i64)> = (0..30).map(|k| (k * 2_000_000_000, k * 2_000_000_000 + 500_000_000)).collect();
+        let p = find(&clock, (0, 60_000_000_000), 0, &gaps);
+        assert!(p.clocks.is_empty() && p.period_s.is_none(), "{p:?}");
+    }
+}

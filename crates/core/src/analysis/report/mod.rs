@@ -1,0 +1,296 @@
+//! Everything that a report says, in one pass.
+
+pub(in crate::analysis) mod streams;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::analysis::bursts::links::{self, Link, LinkDetail};
+use crate::analysis::bursts::reported::conclude_link;
+use crate::analysis::bursts::{Limit, LimitSource};
+use crate::analysis::counters::imported::AllClasses;
+use crate::analysis::counters::io_ticks::Regime;
+use crate::analysis::counters::summary::{self, Counted, Means};
+use crate::analysis::device::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
+use crate::analysis::device::set::SetSummary;
+use crate::analysis::device::slots::SlotSummary;
+use crate::analysis::device::stages::Bios;
+use crate::analysis::device::summary::{DeviceSummary, DevicesSummary};
+use crate::analysis::findings::conclusions::{PathOf, conclude};
+use crate::analysis::findings::{self, Finding};
+use crate::analysis::latency::slow_member::{self, Array};
+use crate::analysis::latency::stalls::{self, Stacks};
+use crate::analysis::latency::syncs;
+use crate::analysis::report::streams::{Completions, Issues, Part, Starts};
+use crate::analysis::stream::latencies::Latencies;
+use crate::analysis::stream::losses::Losses;
+use crate::analysis::stream::window::Window;
+use crate::analysis::timeline::CounterRates;
+use crate::model::{BioStages, DevId, Io, Lost, RecordingMeta, Request, Source};
+
+/// All answers about one window of one recording.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// By device and class.
+    pub devices: DevicesSummary,
+    /// All devices together (A4), without those of [`ReportBuilder::leaving_out`].
+    pub set: SetSummary,
+    /// Concurrency of all devices together by slots (A3, A4); `None` where one device did all I/O: see its own.
+    pub set_slots: Option<SlotSummary>,
+    /// The kernel's own estimate of busy time (`io_ticks`), in percent of the time that counter samples cover.
+    pub util_io_ticks_percent: BTreeMap<DevId, f64>,
+    /// What imported tables say of all classes of a device together only.
+    pub all_classes: BTreeMap<DevId, AllClasses>,
+    /// The estimator behind it, if the kernel is known.
+    pub regime: Option<Regime>,
+    /// Each device in depth, in the order of their numbers; none for those that only lost I/Os.
+    pub details: Vec<DeviceDetail>,
+    /// What passed through each link of the plan (A13).
+    #[serde(skip)]
+    pub links: Vec<LinkDetail>,
+    /// What a person should hear first, most severe first.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// `dev` in depth.
+    pub fn detail(&self, dev: DevId) -> Option<&DeviceDetail> {
+        self.details.binary_search_by_key(&dev, |d| d.dev).ok().map(|i| &self.details[i])
+    }
+}
+
+/// What is known besides the stream.
+#[derive(Debug, Clone, Default)]
+pub struct ReportPlan {
+    /// Kernel release and HZ of the recorded machine.
+    pub kernel: Option<(Regime, u32)>,
+    /// Limits in bytes per second that the user gave for devices.
+    pub limits: BTreeMap<DevId, f64>,
+    /// Devices that share a link, with what it carries.
+    pub links: Vec<Link>,
+    /// Largest requests that devices take, in bytes.
+    pub max_request_bytes: BTreeMap<DevId, u64>,
+    /// What lies on what.
+    pub stacks: Stacks,
+    /// Layers that spread their I/O over several devices.
+    pub arrays: Vec<Array>,
+    /// Single I/Os were recorded: without any, nothing happened, whatever the counters say.
+    pub has_ios: bool,
+}
+
+/// Accumulates a [`Report`].
+#[derive(Debug)]
+pub struct ReportBuilder {
+    window: Window,
+    plan: ReportPlan,
+    completions: Completions,
+    starts: Starts,
+    issues: Issues,
+    losses: Losses,
+    counted: BTreeMap<DevId, Counted>,
+    bios: BTreeMap<DevId, Bios>,
+}
+
+impl ReportBuilder {
+    /// For `window`, which may be open, of a recording of which nothing else is known.
+    pub fn new(window: Window) -> ReportBuilder {
+        ReportBuilder::with_plan(window, ReportPlan::default())
+    }
+
+    /// For `window` of the recording that `meta` describes.
+    pub fn for_recording(meta: &RecordingMeta, window: Window) -> ReportBuilder {
+        let regime = meta.kernel.as_deref().and_then(Regime::of_release);
+        let kernel = regime.zip(meta.kernel_hz);
+        ReportBuilder::with_plan(
+            window,
+            ReportPlan {
+                kernel,
+                has_ios: meta.source == Source::Ebpf,
+                stacks: Stacks::of(&meta.devices),
+                arrays: Array::all(&meta.devices),
+                max_request_bytes: meta.devices.iter().filter_map(|d| Some((d.id, d.max_request_bytes?))).collect(),
+                ..ReportPlan::default()
+            },
+        )
+    }
+
+    /// The same, for devices of which some lie above others that are recorded too: the set of all devices leaves these
+    /// `layers` out, or an I/O through a stack would be in flight on each of them. Before the first I/O.
+    #[must_use]
+    pub fn leaving_out(mut self, layers: BTreeSet<DevId>) -> ReportBuilder {
+        self.completions = Completions::new(self.window, layers.clone());
+        self.starts = Starts::new(self.window, self.plan.kernel, layers);
+        self
+    }
+
+    /// The same, judging bursts by what the user knows: limits in bytes per second of devices, and of links that several
+    /// share.
+    #[must_use]
+    pub fn limited(mut self, limits: BTreeMap<DevId, f64>, links: Vec<Link>) -> ReportBuilder {
+        (self.plan.limits, self.plan.links) = (limits, links);
+        self
+    }
+
+    /// For `window`, with whatever else is known.
+    pub fn with_plan(window: Window, plan: ReportPlan) -> ReportBuilder {
+        ReportBuilder {
+            window,
+            completions: Completions::new(window, BTreeSet::new()),
+            starts: Starts::new(window, plan.kernel, BTreeSet::new()),
+            issues: Issues::new(window),
+            plan,
+            losses: Losses::default(),
+            counted: BTreeMap::new(),
+            bios: BTreeMap::new(),
+        }
+    }
+
+    /// Takes the next completed I/O, in the order of completion. I/Os that complete after the window but began inside
+    /// it still belong to its busy time: push them too.
+    pub fn push(&mut self, io: &Io) {
+        self.parts().into_iter().for_each(|part| part.eat(std::slice::from_ref(io), i64::MIN));
+    }
+
+    /// The parts among which the work on I/Os is divided, the slowest one last. Each takes all I/Os, as [`ReportBuilder::push`]
+    /// does; none needs the others until all have eaten.
+    pub fn parts(&mut self) -> [&mut dyn Part; 3] {
+        [&mut self.issues, &mut self.completions, &mut self.starts]
+    }
+
+    /// Takes what is missing.
+    pub fn lost(&mut self, lost: &Lost) {
+        self.completions.counts.lost(lost);
+        self.completions.trouble.lost(lost);
+        self.losses.push(lost);
+    }
+
+    /// Takes the next file-level request, where those were recorded: for what the page cache answered, and for who waits
+    /// for syncs.
+    pub fn request(&mut self, request: &Request) {
+        self.completions.page_cache.request(request);
+        self.completions.sync_calls.request(request);
+    }
+
+    /// Takes the way of a bio, where a trace tells of them (A24).
+    pub fn bio(&mut self, bio: &BioStages) {
+        if self.window.contains(bio.done_ns) {
+            self.bios.entry(bio.dev).or_default().push(bio);
+        }
+    }
+
+    /// Takes the next difference of kernel counters: for the comparison with `io_ticks`, and for all that is known
+    /// where no single I/O was recorded.
+    pub fn counters(&mut self, rates: &CounterRates) {
+        if self.window.contains(rates.from_ns) && rates.to_ns <= self.window.to_ns {
+            self.counted.entry(rates.dev).or_default().add(rates);
+        }
+    }
+
+    /// The answers. `end_ns` is the recording's end, which closes an open window.
+    pub fn finish(self, end_ns: i64) -> Report {
+        self.finish_naming(end_ns, &|_| None)
+    }
+
+    /// The answers, with files named by `path_of` where it knows them.
+    pub fn finish_naming(mut self, end_ns: i64, path_of: PathOf) -> Report {
+        self.completions.make_room();
+        let Completions { counts, devices: completed, cells, trouble, page_cache, sync_calls, .. } = self.completions;
+        let (window, known) = (counts.closed_window(end_ns), counts.known().to_vec());
+        let (sweeps, swept, set, clipped) = self.starts.finish(&known);
+        let (issued, by_issue) = self.issues.finish(&known);
+        let s2c: Vec<Latencies> = (0..known.len()).map(|i| counts.latencies(i)).collect();
+        let mut devices = counts.finish(end_ns, sweeps, issued, clipped);
+        if devices.ios == 0 && !self.plan.has_ios {
+            devices.devices = self.counted.iter().filter_map(|(dev, c)| c.summary(*dev)).collect();
+            devices.ios = devices.devices.iter().map(DeviceSummary::ios).sum();
+            devices.bytes = devices.devices.iter().map(DeviceSummary::bytes).sum();
+        }
+        let mut found = trouble.finish(devices.ios);
+        if known.is_empty() && !self.plan.has_ios {
+            found.extend(summary::findings(&self.counted, Means::Counters, window, |dev| self.losses.of(dev)));
+        }
+        found.extend(page_cache.finish(devices.lost_ios == Some(0)));
+        found.extend(sync_calls.finish(window).iter().map(|b| b.finding(None, window, path_of)));
+        let samples: Vec<_> = known.iter().copied().zip(by_issue.iter().map(|s| s.samples())).collect();
+        found.extend(slow_member::find(&self.plan.arrays, &samples, &self.losses));
+        let mut details = Vec::new();
+        let gathered = swept.into_iter().zip(by_issue).zip(completed).zip(s2c);
+        let gathered = gathered.map(|(((swept, issued), completed), s2c)| Gathered { swept, issued, completed, s2c });
+        let family = 2 * devices.devices.len();
+        for (dev, gathered) in known.into_iter().zip(gathered) {
+            let Some(summary) = devices.of(dev).filter(|d| d.classes.iter().any(|c| c.ios > Some(0))) else {
+                continue;
+            };
+            let mut detail = gathered.finish(&Around {
+                dev,
+                window,
+                cells: &cells,
+                losses: &self.losses,
+                limit: self.plan.limits.get(&dev).map(|l| Limit { bytes_per_s: *l, source: LimitSource::User }),
+                counted: self.counted.get(&dev).and_then(Counted::ticks),
+                busy_percent: summary.busy_percent,
+                complete: summary.lost_ios == Some(0) && devices.lost_ios == Some(0),
+                kernel: self.plan.kernel,
+                max_request_bytes: self.plan.max_request_bytes.get(&dev).copied(),
+                family,
+            });
+            detail.stages.bios = self.bios.remove(&dev).map(Bios::finish);
+            found.extend(conclude(&detail, window, path_of));
+            details.push(detail);
+        }
+        details.sort_by_key(|d| d.dev);
+        found.extend(stalls::conclude(details.iter().map(|d| (d.dev, &d.stalls)), &self.plan.stacks));
+        let slot_ns = burst_slot_ns(window.len_ns());
+        let of_link = |link: &Link| links::detail(link, &cells, &self.losses, window, slot_ns);
+        let links: Vec<LinkDetail> = self.plan.links.iter().map(of_link).collect();
+        links.iter().for_each(|link| found.extend(conclude_link(link, path_of)));
+        syncs::without_doubles(&mut found);
+        findings::sort(&mut found);
+        let percent = |(busy_ns, covered_ns): (i64, i64)| 100.0 * busy_ns as f64 / covered_ns as f64;
+        let util_io_ticks_percent =
+            self.counted.iter().filter_map(|(dev, c)| Some((*dev, percent(c.ticks()?)))).collect();
+        let regime = self.plan.kernel.map(|k| k.0);
+        let busy = |d: &DeviceDetail| (d.dev, devices.of(d.dev).and_then(|s| s.busy_percent));
+        let (set, set_slots) = set.finish(window, &details.iter().map(busy).collect::<Vec<_>>());
+        Report {
+            devices,
+            set,
+            set_slots,
+            util_io_ticks_percent,
+            all_classes: BTreeMap::new(),
+            regime,
+            details,
+            links,
+            findings: found,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Op;
+
+    #[test]
+    fn what_is_kept_grows_with_the_ios_and_not_with_the_days() {
+        let kept = |days: i64| {
+            let window = Window::new(0, days * 86_400_000_000_000);
+            let mut builder = ReportBuilder::new(window);
+            let ios = 20_000;
+            for i in 0..ios {
+                let dev = DevId::new(8, (i % 40) as u32);
+                builder.push(&Io::new(window.to_ns / ios * i + 1000, dev, Op::READ, 4096, Some(0), 1000));
+            }
+            let report = builder.finish(0);
+            let sizes = report
+                .details
+                .iter()
+                .map(|d| (d.load.len() + d.attribution.bins.len()) as i64 + 3 * d.slots.all.len() as i64);
+            sizes.sum::<i64>()
+        };
+        let [day, year] = [1, 400].map(kept);
+        assert!(day <= 60_000 && year <= day + 40 * 3 * 2, "{day} in a day, {year} in 400");
+    }
+}

@@ -1,0 +1,273 @@
+//! The parts of a report that do not need each other while the stream runs: what is counted as I/Os complete, what is
+//! swept in the order of start, and what is swept in the order of issue. Each may run on a thread of its own.
+
+use std::collections::BTreeSet;
+
+use crate::analysis::bursts::cells::Cells;
+use crate::analysis::counters::io_ticks::Regime;
+use crate::analysis::device::by_issue::SweptByIssue;
+use crate::analysis::device::detail::{Completed, Swept};
+use crate::analysis::device::devices::{Counts, DeviceSweep, Issued, Sweeps};
+use crate::analysis::device::level::LevelTime;
+use crate::analysis::device::set::{SetSweep, SweptSet};
+use crate::analysis::files::page_cache::PageCache;
+use crate::analysis::findings::io_errors::Trouble;
+use crate::analysis::latency::syncs::SyncCalls;
+use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::kept_slots::within_budget;
+use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
+use crate::analysis::stream::window::Window;
+use crate::model::{DevId, Io};
+
+/// A part of a report. All parts must eat the same I/Os.
+pub trait Part: Send {
+    /// Takes the next completed I/Os, in the order of completion. None of those after them began before
+    /// `later_start_ns` (`i64::MIN`: nobody knows): nothing depends on being told, but memory then stays in the cache.
+    fn eat(&mut self, ios: &[Io], later_start_ns: i64);
+}
+
+/// What is counted as I/Os complete.
+#[derive(Debug)]
+pub(in crate::analysis) struct Completions {
+    window: Window,
+    pub counts: Counts,
+    pub devices: Vec<Completed>,
+    pub cells: Cells,
+    pub trouble: Trouble,
+    pub page_cache: PageCache,
+    pub sync_calls: SyncCalls,
+    eaten: u64,
+}
+
+impl Completions {
+    /// `layers` are devices above others that are recorded too.
+    pub fn new(window: Window, layers: BTreeSet<DevId>) -> Completions {
+        Completions {
+            window,
+            counts: Counts::new(window),
+            devices: Vec::new(),
+            cells: Cells::new(window),
+            trouble: Trouble::new(window),
+            page_cache: PageCache::new(window, layers),
+            sync_calls: SyncCalls::new(window),
+            eaten: 0,
+        }
+    }
+
+    /// Devices of which only losses are known have a place too, and nothing in it.
+    pub fn make_room(&mut self) {
+        self.devices.resize_with(self.counts.known().len(), || Completed::new(self.window));
+    }
+
+    fn push(&mut self, io: &Io) {
+        let Some(i) = self.counts.admit(io) else { return };
+        if self.devices.len() <= i as usize {
+            self.make_room();
+        }
+        if self.window.contains(io.done_ns) {
+            self.devices[i as usize].push(io);
+            self.cells.push(io);
+            self.trouble.push(io);
+            self.page_cache.push(io);
+        }
+    }
+}
+
+/// What devices keep is bounded after so many I/Os.
+const BOUND_EACH: u64 = 1 << 16;
+
+/// Whether a part that has eaten `eaten` I/Os and now eats `more` has to see to its bounds.
+fn is_due(eaten: &mut u64, more: usize) -> bool {
+    let before = *eaten / BOUND_EACH;
+    *eaten += more as u64;
+    *eaten / BOUND_EACH > before
+}
+
+impl Part for Completions {
+    fn eat(&mut self, ios: &[Io], _: i64) {
+        ios.iter().for_each(|io| self.push(io));
+        if is_due(&mut self.eaten, ios.len()) {
+            Completed::bound(&mut self.devices);
+        }
+    }
+}
+
+/// `items` by device number, put in the order of `known`; devices without any get a new one.
+fn aligned<T>(items: Vec<T>, index: &DeviceIndex, known: &[DevId], new: impl Fn() -> T) -> Vec<T> {
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    known.iter().map(|dev| index.get(*dev).and_then(|i| items[i].take()).unwrap_or_else(&new)).collect()
+}
+
+/// What is swept in the order of start.
+#[derive(Debug)]
+pub(in crate::analysis) struct Starts {
+    window: Window,
+    kernel: Option<(Regime, u32)>,
+    index: DeviceIndex,
+    order: StartOrder,
+    swept: ByStart,
+    eaten: u64,
+}
+
+/// Windows kept of all devices together; beyond that the largest give way.
+const MOST_WINDOWS: usize = 1 << 19;
+
+#[derive(Debug)]
+struct ByStart {
+    sweeps: Sweeps,
+    own: Vec<Swept>,
+    set: SetSweep,
+}
+
+impl Sweep for ByStart {
+    fn start(&mut self, span: &Span) {
+        self.set.start(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
+        self.sweeps.start(span);
+        self.own[span.key as usize].start(span);
+    }
+
+    fn done(&mut self, end: &End) {
+        self.set.done(end);
+        self.sweeps.done(end);
+        self.own[end.key as usize].done(end);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.set.late(span, to_ns);
+        self.sweeps.late(span, to_ns);
+    }
+
+    fn instant(&mut self, span: &Span) {
+        self.set.instant(span, |key| (&self.sweeps.0[key as usize], &self.own[key as usize].slots));
+        self.sweeps.start(span);
+        self.sweeps.done(&End::of(span));
+        self.own[span.key as usize].instant(span);
+    }
+}
+
+impl Starts {
+    /// The set of all devices leaves `layers` out.
+    pub fn new(window: Window, kernel: Option<(Regime, u32)>, layers: BTreeSet<DevId>) -> Starts {
+        Starts {
+            window,
+            kernel,
+            index: DeviceIndex::default(),
+            order: StartOrder::new(Hold::RECORDING),
+            swept: ByStart { sweeps: Sweeps::default(), own: Vec::new(), set: SetSweep::new(window, layers) },
+            eaten: 0,
+        }
+    }
+
+    fn push(&mut self, io: &Io) {
+        if io.done_ns < self.window.from_ns {
+            return;
+        }
+        let key = self.index.number(io.dev);
+        if key as usize == self.swept.own.len() {
+            self.swept.own.push(Swept::new(self.window, self.kernel));
+            self.swept.sweeps.0.push(DeviceSweep::new(self.window));
+            self.swept.set.add(io.dev);
+        }
+        if self.window.contains(io.done_ns) {
+            self.swept.own[key as usize].load.complete(io.done_ns, io.bytes, io.total_ns());
+        }
+        self.order.push(Span::of(io, key), &mut self.swept);
+    }
+
+    /// What was swept of each of the devices `known`, and of them together.
+    pub fn finish(mut self, known: &[DevId]) -> (Vec<DeviceSweep>, Vec<Swept>, SweptSet, Clipped) {
+        let clipped = self.order.finish(&mut self.swept);
+        let ByStart { sweeps, own, set } = self.swept;
+        let set = set.swept(&sweeps.0);
+        let sweeps = aligned(sweeps.0, &self.index, known, || DeviceSweep::new(self.window));
+        let own = aligned(own, &self.index, known, || Swept::new(self.window, self.kernel));
+        (sweeps, own, set, clipped)
+    }
+}
+
+impl Part for Starts {
+    fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+        ios.iter().for_each(|io| self.push(io));
+        if is_due(&mut self.eaten, ios.len()) {
+            within_budget(&mut self.swept.own, MOST_WINDOWS, |s| s.load.kept(), |s| s.load.halve());
+        }
+        self.order.settle(later_start_ns, &mut self.swept);
+    }
+}
+
+/// What is swept in the order of issue.
+#[derive(Debug)]
+pub(in crate::analysis) struct Issues {
+    window: Window,
+    index: DeviceIndex,
+    order: StartOrder,
+    swept: ByIssue,
+    eaten: u64,
+}
+
+#[derive(Debug, Default)]
+struct ByIssue {
+    issued: Issued,
+    own: Vec<SweptByIssue>,
+}
+
+impl Sweep for ByIssue {
+    fn start(&mut self, span: &Span) {
+        self.issued.start(span);
+        self.own[span.key as usize].start(span);
+    }
+
+    fn done(&mut self, end: &End) {
+        self.issued.done(end);
+        self.own[end.key as usize].done(end);
+    }
+
+    fn late(&mut self, span: &Span, to_ns: i64) {
+        self.issued.late(span, to_ns);
+    }
+
+    fn instant(&mut self, span: &Span) {
+        self.issued.start(span);
+        self.issued.done(&End::of(span));
+        self.own[span.key as usize].instant(span);
+    }
+}
+
+impl Issues {
+    pub fn new(window: Window) -> Issues {
+        let order = StartOrder::new(Hold::RECORDING);
+        Issues { window, index: DeviceIndex::default(), order, swept: ByIssue::default(), eaten: 0 }
+    }
+
+    fn push(&mut self, io: &Io) {
+        if io.done_ns < self.window.from_ns {
+            return;
+        }
+        let key = self.index.number(io.dev);
+        if key as usize == self.swept.own.len() {
+            self.swept.own.push(SweptByIssue::new(self.window));
+            self.swept.issued.0.push(LevelTime::new(self.window));
+        }
+        if self.window.contains(io.done_ns) {
+            self.swept.own[key as usize].stages.complete(io);
+        }
+        self.order.push(Span::issued(io, key), &mut self.swept);
+    }
+
+    /// What was swept of each of the devices `known`.
+    pub fn finish(mut self, known: &[DevId]) -> (Vec<LevelTime>, Vec<SweptByIssue>) {
+        self.order.finish(&mut self.swept);
+        let issued = aligned(self.swept.issued.0, &self.index, known, || LevelTime::new(self.window));
+        (issued, aligned(self.swept.own, &self.index, known, || SweptByIssue::new(self.window)))
+    }
+}
+
+impl Part for Issues {
+    fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
+        ios.iter().for_each(|io| self.push(io));
+        if is_due(&mut self.eaten, ios.len()) {
+            SweptByIssue::bound(&mut self.swept.own);
+        }
+        self.order.settle(later_start_ns, &mut self.swept);
+    }
+}

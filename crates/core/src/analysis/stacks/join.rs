@@ -1,0 +1,245 @@
+//! Whose I/O a worker thread of the kernel carries out on a device under dm or md.
+//!
+//! `dmcrypt_write`, `md1_raid1` or a `kworker` submit what processes asked of the device above. An I/O below that one of
+//! them submitted belongs to an I/O above that was in flight while it was at its device, and that comes out at its place
+//! (`stack_offset.rs`), or has its size as long as places are not known. If these are of one process, it is named; if they
+//! are of several, or if one may be missing from the recording, none is. A worker's I/O that nothing above explains (a
+//! superblock, a resynchronisation) stays its own. What was matched has [`Origin::Above`].
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::analysis::stacks::offset::Placement;
+use crate::analysis::stream::losses::Losses;
+use crate::model::{Below, Class, DevId, Device, Io, Lost, Origin};
+
+/// I/Os are held back while those above may still complete; no more than these, and no longer than this beyond their own
+/// completion. After that only a place names a process.
+const MAX_HELD: usize = 1 << 18;
+const HOLD_NS: i64 = 2_000_000_000;
+
+/// An I/O above that completed so long after one below may have been it.
+const LATER_NS: i64 = 1_000_000_000;
+
+/// A device and one under it. Numbers of devices that went are given to others.
+#[derive(Debug)]
+struct Pair {
+    added_ns: i64,
+    placement: Placement,
+    /// To write, an array with parity also reads.
+    reads_to_write: bool,
+}
+
+#[derive(Debug)]
+struct Held {
+    io: Io,
+    /// Waits for what is above.
+    waits: bool,
+    is_sampled: bool,
+}
+
+/// What is above an I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Match {
+    /// Nothing: it is the worker's own.
+    None,
+    /// Too much.
+    Ambiguous,
+    /// This one of those held; whether all others that it may be are of the same file.
+    Of(usize, bool),
+}
+
+/// Names the processes behind what workers submit. See the [module](self).
+#[derive(Debug)]
+pub struct StackJoin {
+    /// By the lower and the upper device, in the order in which they were added.
+    pairs: BTreeMap<(DevId, DevId), Vec<Pair>>,
+    lowers: BTreeSet<DevId>,
+    uppers: BTreeSet<DevId>,
+    losses: Losses,
+    held: VecDeque<Held>,
+    /// Taken since those held were looked at.
+    unseen: usize,
+    sampled: u64,
+}
+
+/// Threads that submit on behalf of others.
+fn is_worker(comm: &[u8]) -> bool {
+    let is_md = comm.starts_with(b"md") && comm.windows(5).any(|w| w == b"_raid");
+    is_md || ["kworker", "dmcrypt_write", "dm-", "vdo"].iter().any(|name| comm.starts_with(name.as_bytes()))
+}
+
+/// Which of the pairs of two numbers it was when `upper` began.
+fn in_use(all: &[Pair], upper: &Io) -> usize {
+    all.partition_point(|p| p.added_ns <= upper.start_ns()).saturating_sub(1)
+}
+
+fn is_layer(device: &Device) -> bool {
+    device.name.starts_with("dm-") || device.raid.is_some() || device.name.starts_with("md")
+}
+
+impl StackJoin {
+    /// For a recording of `devices`, of which `lost` is missing; `None` if none of them lies on another by dm or md.
+    pub fn new<'a>(devices: &[Device], lost: impl IntoIterator<Item = &'a Lost>) -> Option<StackJoin> {
+        let below = Below::new(devices);
+        let mut pairs: BTreeMap<(DevId, DevId), Vec<Pair>> = BTreeMap::new();
+        for upper in devices.iter().filter(|d| is_layer(d)) {
+            let reads_to_write = upper.raid.as_ref().is_some_and(|r| r.has_parity());
+            let added_ns = upper.added_ns.unwrap_or(i64::MIN);
+            for lower in below.of(upper) {
+                let pair = Pair { added_ns, placement: Placement::under(upper), reads_to_write };
+                pairs.entry((lower.id, upper.id)).or_default().push(pair);
+            }
+        }
+        pairs.values_mut().for_each(|own| own.sort_by_key(|p| p.added_ns));
+        if pairs.is_empty() {
+            return None;
+        }
+        let (lowers, uppers) = (pairs.keys().map(|k| k.0).collect(), pairs.keys().map(|k| k.1).collect());
+        let mut losses = Losses::default();
+        lost.into_iter().for_each(|l| losses.push(l));
+        Some(StackJoin { pairs, lowers, uppers, losses, held: VecDeque::new(), unseen: 0, sampled: 0 })
+    }
+
+    /// Takes the next I/Os in the order of completion, of which none after them began before `later_start_ns`. Gives
+    /// those that are decided, in the same order, and what none after these began before.
+    pub fn push(&mut self, ios: Vec<Io>, later_start_ns: i64) -> (Vec<Io>, i64) {
+        let waits = |io: &Io| {
+            let is_worker = io.comm.is_some_and(|c| is_worker(c.as_bytes()));
+            is_worker && io.origin != Origin::Writeback && self.lowers.contains(&io.dev)
+        };
+        self.unseen += ios.len();
+        let ios = ios.into_iter().map(|io| Held { waits: waits(&io), is_sampled: false, io });
+        self.held.extend(ios.collect::<Vec<_>>());
+        // Looking at all of them each time would cost more the longer they are held.
+        let is_due = 4 * self.unseen >= self.held.len() || later_start_ns == i64::MAX;
+        if is_due && self.held.iter().any(|h| h.waits) {
+            self.unseen = 0;
+            let late_ns = self.held.back().map_or(0, |h| h.io.done_ns.saturating_sub(HOLD_NS));
+            let late = self.held.partition_point(|h| h.io.done_ns < late_ns);
+            let forced = late.max(self.held.len().saturating_sub(MAX_HELD));
+            self.sweep(later_start_ns, forced, Self::sample);
+            self.pairs.values_mut().flatten().for_each(|pair| pair.placement.learn());
+            self.sweep(later_start_ns, forced, |join, at, above| {
+                let known = join.held[at].io.issue_ns() < later_start_ns;
+                join.apply(at, join.find(at, above, known));
+            });
+        }
+        let decided = self.held.iter().position(|h| h.waits).unwrap_or(self.held.len());
+        let out = self.held.drain(..decided).map(|h| h.io).collect();
+        let held_ns = self.held.iter().map(|h| h.io.start_ns()).min();
+        (out, held_ns.map_or(later_start_ns, |ns| ns.min(later_start_ns)))
+    }
+
+    /// Calls `act` with each I/O that waits and was at its device before `known_ns`, or is among the first `forced`, the
+    /// last one first, and with those above that it may belong to.
+    fn sweep(&mut self, known_ns: i64, forced: usize, mut act: impl FnMut(&mut Self, usize, &[usize])) {
+        let (mut open, mut left, mut above) = (Vec::new(), 0, Vec::new());
+        for at in (0..self.held.len()).rev() {
+            let io = &self.held[at].io;
+            if self.held[at].waits && (io.issue_ns() < known_ns || at < forced) {
+                above.clear();
+                above.extend(open.iter().copied().filter(|u| self.may_belong(&self.held[*u].io, io)));
+                act(self, at, &above);
+            }
+            let io = &self.held[at].io;
+            if self.uppers.contains(&io.dev) {
+                if open.len() > 2 * left + 64 {
+                    open.retain(|u: &usize| self.held[*u].io.start_ns() <= io.done_ns);
+                    left = open.len();
+                }
+                open.push(at);
+            }
+        }
+    }
+
+    /// The devices of two I/Os, as they lay on each other then.
+    fn pair(&self, upper: &Io, lower: &Io) -> Option<&Pair> {
+        let all = self.pairs.get(&(lower.dev, upper.dev))?;
+        all.get(in_use(all, upper))
+    }
+
+    /// `upper` completes later.
+    fn may_belong(&self, upper: &Io, lower: &Io) -> bool {
+        let Some(pair) = self.pair(upper, lower) else { return false };
+        let (own, class) = (lower.class(), upper.class());
+        let is_alike = class == own || (pair.reads_to_write && class == Class::Write && own == Class::Read);
+        // The start of a request may be that of the first of its batch.
+        let is_open = upper.start_ns() <= lower.issue_ns();
+        is_alike && is_open && lower.inode().is_none_or(|file| upper.inode() == Some(file))
+    }
+
+    fn sample(&mut self, at: usize, above: &[usize]) {
+        if std::mem::replace(&mut self.held[at].is_sampled, true) {
+            return;
+        }
+        self.sampled += 1;
+        let lower = &self.held[at].io;
+        for upper in above.iter().map(|u| &self.held[*u].io) {
+            let Some(all) = self.pairs.get_mut(&(lower.dev, upper.dev)) else { continue };
+            let now = in_use(all, upper);
+            all[now].placement.sample(self.sampled, upper, lower);
+        }
+    }
+
+    /// `is_known`: `above` are all there can be.
+    fn find(&self, at: usize, above: &[usize], is_known: bool) -> Match {
+        let lower = &self.held[at].io;
+        let upper = |u: &usize| &self.held[*u].io;
+        let placement = |u: &usize| self.pair(upper(u), lower).map(|p| &p.placement);
+        if lower.bytes == 0 {
+            let flushes = |u: &&usize| upper(u).flags.is_none_or(|f| f & (Io::FLAG_PREFLUSH | Io::FLAG_FUA) != 0);
+            return if is_known { self.one_of(above.iter().filter(flushes)) } else { Match::Ambiguous };
+        }
+        let meets = |u: &&usize| placement(u).is_some_and(|p| p.meets(upper(u), lower));
+        let placed = self.one_of(above.iter().filter(meets));
+        if placed != Match::None || !is_known {
+            return if placed == Match::None { Match::Ambiguous } else { placed };
+        }
+        let mut own = self.pairs.range((lower.dev, DevId(i32::MIN))..=(lower.dev, DevId(i32::MAX)));
+        let to_ns = lower.done_ns.saturating_add(LATER_NS);
+        if own.any(|((_, upper), _)| self.losses.overlap(*upper, lower.issue_ns(), to_ns)) {
+            return Match::Ambiguous;
+        }
+        let loose: Vec<usize> = above.iter().copied().filter(|u| placement(u).is_some_and(|p| !p.is_known())).collect();
+        match self.one_of(loose.iter()) {
+            Match::Of(..) if loose.iter().all(|u| upper(u).bytes != lower.bytes) => Match::Ambiguous,
+            found => found,
+        }
+    }
+
+    /// One I/O of those, if they are all of one process.
+    fn one_of<'a>(&self, mut all: impl Iterator<Item = &'a usize>) -> Match {
+        let Some(first) = all.next() else { return Match::None };
+        let process =
+            |u: &usize| (self.held[*u].io.tgid, self.held[*u].io.comm.filter(|_| self.held[*u].io.tgid.is_none()));
+        let (mut is_one, mut is_one_file) = (true, true);
+        for u in all {
+            is_one &= process(u) == process(first);
+            is_one_file &= self.held[*u].io.inode() == self.held[*first].io.inode();
+        }
+        if is_one { Match::Of(*first, is_one_file) } else { Match::Ambiguous }
+    }
+
+    fn apply(&mut self, at: usize, found: Match) {
+        let (upper, is_one_file) = match found {
+            Match::Of(u, is_one_file) => (Some(self.held[u].io), is_one_file),
+            Match::Ambiguous | Match::None => (None, false),
+        };
+        let held = &mut self.held[at];
+        held.waits = false;
+        if found == Match::None {
+            return;
+        }
+        let io = &mut held.io;
+        let file = upper.filter(|_| is_one_file && io.ino.is_none());
+        (io.tgid, io.comm) = (upper.and_then(|u| u.tgid), upper.and_then(|u| u.comm));
+        (io.cgroup, io.origin) = (upper.and_then(|u| u.cgroup), Origin::Above);
+        if let Some(u) = file {
+            (io.ino, io.generation, io.fs_dev) = (u.ino, u.generation, u.fs_dev);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "join_tests.rs"]
+mod tests;

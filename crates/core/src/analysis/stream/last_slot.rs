@@ -1,0 +1,63 @@
+//! In which slot of equal width does an instant lie?
+
+/// Numbers the slots of equal width since an origin, and remembers the last one asked for: neighbours in time mostly
+/// share it, and a division costs more than most of what is done to an I/O.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::analysis) struct LastSlot {
+    from_ns: i64,
+    to_ns: i64,
+    index: i64,
+}
+
+impl LastSlot {
+    /// None yet; also what to do when origin or width change.
+    pub fn new() -> LastSlot {
+        LastSlot { from_ns: 0, to_ns: 0, index: 0 }
+    }
+
+    /// `floor((ns - origin_ns) / width_ns)`. Origin and width are those of the calls before.
+    #[inline]
+    pub fn index(&mut self, ns: i64, origin_ns: i64, width_ns: i64) -> i64 {
+        if ns < self.from_ns || ns >= self.to_ns {
+            self.find(ns, origin_ns, width_ns);
+        }
+        self.index
+    }
+
+    fn find(&mut self, ns: i64, origin_ns: i64, width_ns: i64) {
+        self.index = ns.saturating_sub(origin_ns).div_euclid(width_ns);
+        self.from_ns = self.index.saturating_mul(width_ns).saturating_add(origin_ns);
+        self.to_ns = self.from_ns.saturating_add(width_ns);
+    }
+
+    /// End of that slot.
+    pub fn end_ns(&self) -> i64 {
+        self.to_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_the_division(instants in prop::collection::vec(-1000i64..1000, 1..50), origin in -50i64..50, width in 1i64..70) {
+            let mut last = LastSlot::new();
+            for ns in instants {
+                let index = last.index(ns, origin, width);
+                prop_assert_eq!(index, (ns - origin).div_euclid(width));
+                prop_assert_eq!(last.end_ns(), origin + (index + 1) * width);
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_are_no_trouble() {
+        let mut last = LastSlot::new();
+        for ns in [i64::MAX, i64::MIN, i64::MAX - 1, 0] {
+            assert_eq!(last.index(ns, 0, 1000), ns.div_euclid(1000));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What every analysis is built from: windows, orders of time, bins, samples, quantiles.
+
+pub mod device_index;
+pub(in crate::analysis) mod kept_slots;
+pub(in crate::analysis) mod last_slot;
+pub mod latencies;
+pub mod losses;
+pub mod order;
+pub mod peak;
+pub mod requests;
+pub(in crate::analysis) mod series;
+pub(in crate::analysis) mod spread;
+pub mod window;

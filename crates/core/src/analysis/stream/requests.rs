@@ -1,0 +1,116 @@
+//! A bounded, fair sample of single requests, for questions that slots cannot answer.
+
+use crate::analysis::math::stats::Shuffler;
+use crate::model::Io;
+
+/// When one request began and ended, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// Start.
+    pub start_ns: i64,
+    /// Issue to the driver.
+    pub issue_ns: i64,
+    /// Completion.
+    pub done_ns: i64,
+    /// Bytes moved.
+    pub bytes: u32,
+    /// Process; 0 if it is not known.
+    pub tgid: i32,
+}
+
+impl Request {
+    /// What a counter or a row of a table says of an interval, as at most eight submissions spread over it.
+    pub fn spread(from_ns: i64, span_ns: i64, ios: u64, bytes: u64) -> impl Iterator<Item = Request> {
+        let n = ios.clamp(1, 8) as i64;
+        let bytes = u32::try_from(bytes / n as u64).unwrap_or(u32::MAX);
+        (0..n).map(move |k| from_ns + k * span_ns / n).map(move |at| Request {
+            start_ns: at,
+            issue_ns: at,
+            done_ns: at,
+            bytes,
+            tgid: 0,
+        })
+    }
+
+    /// Start to done.
+    pub fn total_ns(&self) -> i64 {
+        self.done_ns - self.start_ns
+    }
+}
+
+impl From<&Io> for Request {
+    fn from(io: &Io) -> Request {
+        Request {
+            start_ns: io.start_ns(),
+            issue_ns: io.issue_ns(),
+            done_ns: io.done_ns,
+            bytes: u32::try_from(io.bytes).unwrap_or(0),
+            tgid: io.tgid.unwrap_or(0),
+        }
+    }
+}
+
+/// Requests of one stream: all of them while they are few, then every second one by lot, every fourth, and so on.
+/// Quantiles and ratios of a sample this large are as good as exact; sums must be scaled by [`Requests::one_in`].
+#[derive(Debug)]
+pub struct Requests<T = Request> {
+    kept: Vec<T>,
+    most: usize,
+    one_in: u64,
+    lot: Shuffler,
+}
+
+impl<T> Requests<T> {
+    /// Keeps at most `most`.
+    pub fn new(most: usize) -> Requests<T> {
+        Requests { kept: Vec::new(), most: most.max(2), one_in: 1, lot: Shuffler::new(0x0010_1e25) }
+    }
+
+    /// Offers the next one, in the caller's order.
+    pub fn push(&mut self, request: T) {
+        if self.one_in > 1 && self.lot.below(self.one_in) != 0 {
+            return;
+        }
+        if self.kept.len() == self.most {
+            self.halve();
+        }
+        self.kept.push(request);
+    }
+
+    /// Keeps every second one of those kept, and of those to come.
+    pub fn halve(&mut self) {
+        self.one_in *= 2;
+        let lot = &mut self.lot;
+        self.kept.retain(|_| lot.below(2) == 0);
+        self.kept.shrink_to_fit();
+    }
+
+    /// The sample, in the order in which it was offered.
+    pub fn kept(&self) -> &[T] {
+        &self.kept
+    }
+
+    /// One of so many was kept.
+    pub fn one_in(&self) -> u64 {
+        self.one_in
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_stays_small_ordered_and_fair() {
+        let mut requests: Requests = Requests::new(1000);
+        for i in 0..100_000 {
+            requests.push(Request { start_ns: i, issue_ns: i, done_ns: i + 1, bytes: 512, tgid: 0 });
+        }
+        let kept = requests.kept();
+        assert!(kept.len() <= 1000 && kept.len() >= 400);
+        assert!(kept.windows(2).all(|w| w[0].done_ns < w[1].done_ns));
+        assert!((64..=256).contains(&requests.one_in()));
+        let early = kept.iter().filter(|r| r.start_ns < 50_000).count() as f64 / kept.len() as f64;
+        assert!((early - 0.5).abs() < 0.07, "{early}");
+    }
+}

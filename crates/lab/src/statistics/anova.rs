@@ -1,0 +1,220 @@
+//! A19's statistics: two factors and their interaction, who explains how much of the variation, and which levels differ.
+//!
+//! Formulas: Jain, *The Art of Computer Systems Performance Analysis*, chapters 21 and 22; Tukey (1949) for the test of
+//! non-additivity and the honestly significant difference.
+
+use serde::Serialize;
+
+use iolens_core::analysis::math::distributions::{
+    f_above, studentized_range_above, studentized_range_critical, t_critical,
+};
+
+/// One row of an analysis of variance.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Source {
+    /// Sum of squares.
+    pub ss: f64,
+    /// Degrees of freedom.
+    pub df: f64,
+    /// Share of the total variation, in percent.
+    pub percent: f64,
+    /// Ratio of its mean square to the error's; `None` of the error itself or if the error is 0.
+    pub f: Option<f64>,
+    /// Probability of such an F if the source had no effect.
+    pub p: Option<f64>,
+}
+
+/// Two factors: rows are levels of A, columns levels of B.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Anova {
+    /// Mean of everything.
+    pub mean: f64,
+    /// Effects of the levels of A: their means less the mean.
+    pub effects_a: Vec<f64>,
+    /// Effects of the levels of B.
+    pub effects_b: Vec<f64>,
+    /// Factor A.
+    pub a: Source,
+    /// Factor B.
+    pub b: Source,
+    /// What A and B do together beyond their sum; `None` without replicates, where it cannot be told from error.
+    pub interaction: Option<Source>,
+    /// Error (with the interaction inside, if there are no replicates).
+    pub error: Source,
+    /// Total sum of squares about the mean.
+    pub total_ss: f64,
+    /// Tukey's one degree of freedom for non-additivity; only without replicates.
+    pub non_additivity: Option<Source>,
+    /// Replicates per cell.
+    pub replicates: usize,
+}
+
+/// Why no analysis could be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AnovaError {
+    /// Too few levels.
+    #[error("two levels of each factor are needed")]
+    TooFewLevels,
+    /// Cells of different size, or an empty one.
+    #[error("every cell needs the same number of replicates")]
+    Unbalanced,
+    /// A value is no number.
+    #[error("a value is not finite")]
+    NotFinite,
+}
+
+/// Analysis of `cells[a][b][replicate]`, balanced.
+///
+/// # Errors
+/// [`AnovaError`].
+pub fn two_way(cells: &[Vec<Vec<f64>>]) -> Result<Anova, AnovaError> {
+    let (a, b, r) = shape(cells)?;
+    let (af, bf, rf) = (a as f64, b as f64, r as f64);
+    let cell = |i: usize, j: usize| cells[i][j].iter().sum::<f64>() / rf;
+    let mean = cells.iter().flatten().flatten().sum::<f64>() / (af * bf * rf);
+    let row = |i: usize| (0..b).map(|j| cell(i, j)).sum::<f64>() / bf - mean;
+    let column = |j: usize| (0..a).map(|i| cell(i, j)).sum::<f64>() / af - mean;
+    let effects_a: Vec<f64> = (0..a).map(row).collect();
+    let effects_b: Vec<f64> = (0..b).map(column).collect();
+    let square = |v: &[f64]| v.iter().map(|x| x * x).sum::<f64>();
+    let (ss_a, ss_b) = (bf * rf * square(&effects_a), af * rf * square(&effects_b));
+    let total_ss: f64 = cells.iter().flatten().flatten().map(|y| (y - mean).powi(2)).sum();
+    let mut ss_ab = 0.0;
+    let mut ss_within = 0.0;
+    for i in 0..a {
+        for j in 0..b {
+            ss_ab += rf * (cell(i, j) - mean - effects_a[i] - effects_b[j]).powi(2);
+            ss_within += cells[i][j].iter().map(|y| (y - cell(i, j)).powi(2)).sum::<f64>();
+        }
+    }
+    let df_ab = (af - 1.0) * (bf - 1.0);
+    let (error_ss, error_df) = if r > 1 { (ss_within, af * bf * (rf - 1.0)) } else { (ss_ab, df_ab) };
+    let source = |ss: f64, df: f64| Source {
+        ss,
+        df,
+        percent: if total_ss > 0.0 { 100.0 * ss / total_ss } else { 0.0 },
+        f: None,
+        p: None,
+    };
+    let tested = |ss: f64, df: f64| test_against(source(ss, df), error_ss, error_df);
+    let non_additivity = (r == 1 && df_ab > 1.0).then(|| {
+        let ss = non_additivity_ss(cells, &effects_a, &effects_b);
+        test_against(source(ss, 1.0), (error_ss - ss).max(0.0), error_df - 1.0)
+    });
+    Ok(Anova {
+        mean,
+        a: tested(ss_a, af - 1.0),
+        b: tested(ss_b, bf - 1.0),
+        interaction: (r > 1).then(|| tested(ss_ab, df_ab)),
+        error: source(error_ss, error_df),
+        total_ss,
+        non_additivity,
+        replicates: r,
+        effects_a,
+        effects_b,
+    })
+}
+
+fn shape(cells: &[Vec<Vec<f64>>]) -> Result<(usize, usize, usize), AnovaError> {
+    let a = cells.len();
+    let b = cells.first().map_or(0, Vec::len);
+    if a < 2 || b < 2 {
+        return Err(AnovaError::TooFewLevels);
+    }
+    let r = cells[0][0].len();
+    if r == 0 || cells.iter().any(|row| row.len() != b || row.iter().any(|c| c.len() != r)) {
+        return Err(AnovaError::Unbalanced);
+    }
+    if cells.iter().flatten().flatten().any(|y| !y.is_finite()) {
+        return Err(AnovaError::NotFinite);
+    }
+    Ok((a, b, r))
+}
+
+fn test_against(mut s: Source, error_ss: f64, error_df: f64) -> Source {
+    if error_ss > 0.0 && error_df > 0.0 {
+        let f = (s.ss / s.df) / (error_ss / error_df);
+        s.f = Some(f);
+        s.p = Some(f_above(f, s.df, error_df));
+    }
+    s
+}
+
+/// (Σ αᵢβⱼyᵢⱼ)² / (Σαᵢ² Σβⱼ²)
+fn non_additivity_ss(cells: &[Vec<Vec<f64>>], a: &[f64], b: &[f64]) -> f64 {
+    let cross: f64 =
+        a.iter().zip(cells).map(|(ai, row)| ai * b.iter().zip(row).map(|(bj, c)| bj * c[0]).sum::<f64>()).sum();
+    let scale = a.iter().map(|x| x * x).sum::<f64>() * b.iter().map(|x| x * x).sum::<f64>();
+    if scale > 0.0 { cross * cross / scale } else { 0.0 }
+}
+
+/// One pair of levels of factor A.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PairDifference {
+    /// Index of the first level.
+    pub first: usize,
+    /// Index of the second.
+    pub second: usize,
+    /// Mean of the first less mean of the second.
+    pub difference: f64,
+    /// Half width of the simultaneous confidence interval of the difference.
+    pub half_width: f64,
+    /// Probability of such a difference between any two of the levels if none differed.
+    pub p: f64,
+}
+
+/// Tukey's honestly significant differences between all levels of A, at confidence `1 - alpha` for all pairs together.
+/// Empty if the error has no degrees of freedom or is 0.
+pub fn tukey_hsd(anova: &Anova, alpha: f64) -> Vec<PairDifference> {
+    let (a, b) = (anova.effects_a.len(), anova.effects_b.len());
+    if anova.error.df <= 0.0 || anova.error.ss <= 0.0 {
+        return Vec::new();
+    }
+    let per_level = (b * anova.replicates) as f64;
+    let step = (anova.error.ss / anova.error.df / per_level).sqrt();
+    let half_width = studentized_range_critical(alpha, a, anova.error.df) * step;
+    let mut out = Vec::new();
+    for first in 0..a {
+        for second in first + 1..a {
+            let difference = anova.effects_a[first] - anova.effects_a[second];
+            let p = studentized_range_above(difference.abs() / step, a, anova.error.df);
+            out.push(PairDifference { first, second, difference, half_width, p });
+        }
+    }
+    out
+}
+
+/// A mean with its confidence interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanInterval {
+    /// How many values.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Half width of the interval by Student's t; `None` of a single value.
+    pub half_width: Option<f64>,
+}
+
+/// Mean and `1 - alpha` interval of `values`; `None` of nothing.
+pub fn mean_interval(values: &[f64], alpha: f64) -> Option<MeanInterval> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let half_width = (n > 1).then(|| {
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
+        t_critical(alpha, n as f64 - 1.0) * (variance / n as f64).sqrt()
+    });
+    Some(MeanInterval { n, mean, half_width })
+}
+
+/// Jain's index of fairness: 1 if all get the same, 1/n if one gets all. `None` if nobody gets anything.
+pub fn jain_fairness(shares: &[f64]) -> Option<f64> {
+    let square_sum: f64 = shares.iter().map(|x| x * x).sum();
+    (square_sum > 0.0).then(|| shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * square_sum))
+}
+
+#[cfg(test)]
+#[path = "anova_tests.rs"]
+mod tests;

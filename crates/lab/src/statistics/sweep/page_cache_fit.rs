@@ -1,0 +1,179 @@
+//! The two-phase model of a sweep: its parameters from runs on a cached file and from the device, then each cold run's
+//! prediction beside what was measured.
+
+use serde::Serialize;
+
+use super::seek_transfer::jackknife;
+use super::{Interval, PageCacheModel, Regime, error_percent};
+use crate::statistics::anova::mean_interval;
+
+/// A run that began with nothing cached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ColdRun {
+    /// Bytes per call.
+    pub block_bytes: f64,
+    /// Calls per second over the whole run.
+    pub ios_per_s: f64,
+    /// Length of the run in seconds.
+    pub run_s: f64,
+    /// Bytes that its reads took from the device, and the seconds from the first of them to the last.
+    pub disk_phase: Option<(f64, f64)>,
+}
+
+/// A block size: measured, and predicted without having been used for the fit (except for the disk's rate).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CachePoint {
+    /// Bytes per call.
+    pub block_bytes: f64,
+    /// Calls per second, mean over replicates.
+    pub measured_ios_per_s: f64,
+    /// Calls per second by the model.
+    pub predicted_ios_per_s: f64,
+    /// What limits it by the model.
+    pub regime: Regime,
+    /// Predicted less measured, in percent of the measured.
+    pub error_percent: f64,
+}
+
+/// The fitted model. Intervals are at 95 %; their ends are infinite where one replicate says nothing of them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PageCacheFit {
+    /// Time of one call without data, in seconds (jackknife over the cached runs).
+    pub call_s: Interval,
+    /// Rate of copying from the cache, in bytes per second (the same).
+    pub copy_bytes_per_s: Interval,
+    /// Rate of the disk while the file was being cached, in bytes per second (Student's t over the cold runs that the
+    /// disk limited).
+    pub disk_bytes_per_s: Interval,
+    /// Bytes of the file.
+    pub file_bytes: f64,
+    /// Every block size.
+    pub points: Vec<CachePoint>,
+    /// Mean of the errors' absolute values, in percent.
+    pub mean_abs_error_percent: f64,
+    /// Largest of them.
+    pub max_abs_error_percent: f64,
+}
+
+/// Fits the model of `file_bytes` read over and over to runs on a cached file (bytes per call, calls per second) of at
+/// least two sizes, and predicts the `cold` runs. `None` if the runs do not determine it.
+pub fn fit_page_cache(cached: &[(f64, f64)], cold: &[ColdRun], file_bytes: f64) -> Option<PageCacheFit> {
+    let (call_s, per_byte) = calls(cached)?;
+    let left_out = |f: fn((f64, f64)) -> f64| -> Vec<f64> {
+        let without = |i: usize| [&cached[..i], &cached[i + 1..]].concat();
+        let fits: Vec<f64> = (0..cached.len()).filter_map(|i| calls(&without(i)).map(f)).collect();
+        // A size with one run only cannot do without it: then nothing is known of the error.
+        if fits.len() == cached.len() { fits } else { Vec::new() }
+    };
+    let copy = jackknife(per_byte, left_out(|c| c.1).into_iter());
+    let rate = |per_byte: f64| if per_byte > 0.0 { 1.0 / per_byte } else { f64::INFINITY };
+    let low = if copy.high.is_finite() { rate(copy.high) } else { f64::NEG_INFINITY };
+    let disk = disk_rate(cold, |bs| bs / (call_s + bs * per_byte))?;
+    let mut fit = PageCacheFit {
+        call_s: jackknife(call_s, left_out(|c| c.0).into_iter()),
+        copy_bytes_per_s: Interval { value: 1.0 / per_byte, low, high: rate(copy.low) },
+        disk_bytes_per_s: disk,
+        file_bytes,
+        points: Vec::new(),
+        mean_abs_error_percent: 0.0,
+        max_abs_error_percent: 0.0,
+    };
+    let mut sizes: Vec<f64> = cold.iter().map(|r| r.block_bytes).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    fit.points = sizes.into_iter().map(|bs| point(&fit, bs, cold)).collect();
+    let errors = || fit.points.iter().map(|p| p.error_percent.abs());
+    (fit.mean_abs_error_percent, fit.max_abs_error_percent) =
+        (errors().sum::<f64>() / fit.points.len() as f64, errors().fold(0.0, f64::max));
+    Some(fit)
+}
+
+/// Seconds per call and per byte from the means of the smallest and the largest size.
+fn calls(cached: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let small = cached.iter().map(|c| c.0).fold(f64::INFINITY, f64::min);
+    let large = cached.iter().map(|c| c.0).fold(0.0, f64::max);
+    let mean = |bs: f64| {
+        let of: Vec<f64> = cached.iter().filter(|c| c.0 == bs).map(|c| c.1).collect();
+        (bs, of.iter().sum::<f64>() / of.len() as f64)
+    };
+    if small >= large {
+        return None;
+    }
+    let m = PageCacheModel::from_cached_runs(mean(small), mean(large), 1.0, 1.0, 1.0)?;
+    Some((m.call_s, 1.0 / m.copy_bytes_per_s))
+}
+
+/// The disk's rate from the runs that it limited: those whose calls could have taken a fifth more than the fastest run
+/// got. Without such a run the fastest is a lower bound.
+fn disk_rate(cold: &[ColdRun], from_memory: impl Fn(f64) -> f64) -> Option<Interval> {
+    let rates: Vec<(f64, f64)> = cold
+        .iter()
+        .filter_map(|r| r.disk_phase.filter(|(b, s)| *b > 0.0 && *s > 0.0).map(|(b, s)| (r.block_bytes, b / s)))
+        .collect();
+    let best = rates.iter().map(|r| r.1).reduce(f64::max)?;
+    let limited: Vec<f64> = rates.iter().filter(|(bs, _)| from_memory(*bs) > 1.2 * best).map(|r| r.1).collect();
+    let m = mean_interval(if limited.is_empty() { std::slice::from_ref(&best) } else { &limited }, 0.05)?;
+    let half = m.half_width.unwrap_or(f64::INFINITY);
+    Some(Interval { value: m.mean, low: m.mean - half, high: m.mean + half })
+}
+
+fn point(fit: &PageCacheFit, bs: f64, cold: &[ColdRun]) -> CachePoint {
+    let of: Vec<&ColdRun> = cold.iter().filter(|r| r.block_bytes == bs).collect();
+    let mean = |f: fn(&ColdRun) -> f64| of.iter().map(|r| f(r)).sum::<f64>() / of.len() as f64;
+    let model = PageCacheModel {
+        call_s: fit.call_s.value,
+        copy_bytes_per_s: fit.copy_bytes_per_s.value,
+        disk_bytes_per_s: fit.disk_bytes_per_s.value,
+        file_bytes: fit.file_bytes,
+        run_s: mean(|r| r.run_s),
+    };
+    let (measured_ios_per_s, p) = (mean(|r| r.ios_per_s), model.predict(bs));
+    CachePoint {
+        block_bytes: bs,
+        measured_ios_per_s,
+        predicted_ios_per_s: p.ios_per_s,
+        regime: p.regime,
+        error_percent: error_percent(p.ios_per_s, measured_ios_per_s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cold(model: &PageCacheModel, bs: f64) -> ColdRun {
+        let p = model.predict(bs);
+        // A run that the processor limits takes from the disk what it asks for.
+        let rate = if p.regime == Regime::Cpu { bs / p.call_s } else { model.disk_bytes_per_s };
+        let bytes = model.file_bytes.min(rate * model.run_s);
+        ColdRun { block_bytes: bs, ios_per_s: p.ios_per_s, run_s: model.run_s, disk_phase: Some((bytes, bytes / rate)) }
+    }
+
+    proptest! {
+        #[test]
+        fn a_machine_that_obeys_the_model_is_recovered(
+            call_s in 2e-7f64..5e-6, copy in 1e9f64..2e10, disk in 2e7f64..5e8, run_s in 3.0f64..60.0,
+        ) {
+            let model = PageCacheModel { call_s, copy_bytes_per_s: copy, disk_bytes_per_s: disk, file_bytes: 1e9, run_s };
+            let cached: Vec<(f64, f64)> = [512.0, 512.0, 1_048_576.0, 1_048_576.0]
+                .map(|bs| (bs, 1.0 / (call_s + bs / copy))).to_vec();
+            let runs: Vec<ColdRun> = (7..21).map(|i| cold(&model, 2f64.powi(i))).collect();
+            let fit = fit_page_cache(&cached, &runs, 1e9).expect("determined");
+            prop_assert!((fit.call_s.value / call_s - 1.0).abs() < 1e-6);
+            prop_assert!((fit.copy_bytes_per_s.value / copy - 1.0).abs() < 1e-6);
+            prop_assert!((fit.disk_bytes_per_s.value / disk - 1.0).abs() < 1e-6);
+            prop_assert!(fit.max_abs_error_percent < 1e-3, "{:?}", fit.points);
+            prop_assert!(fit.call_s.low <= call_s * (1.0 + 1e-9) && fit.call_s.high >= call_s * (1.0 - 1e-9));
+        }
+    }
+
+    #[test]
+    fn one_replicate_has_no_interval_and_one_size_no_model() {
+        let run = ColdRun { block_bytes: 65536.0, ios_per_s: 1000.0, run_s: 5.0, disk_phase: Some((1e8, 1.0)) };
+        let fit = fit_page_cache(&[(512.0, 5e5), (65536.0, 5e4)], &[run], 1e8).expect("determined");
+        assert!(fit.call_s.low.is_infinite() && fit.disk_bytes_per_s.high.is_infinite());
+        assert!(fit_page_cache(&[(512.0, 5e5), (512.0, 6e5)], &[run], 1e8).is_none());
+        assert!(fit_page_cache(&[(512.0, 5e5), (65536.0, 5e4)], &[ColdRun { disk_phase: None, ..run }], 1e8).is_none());
+    }
+}
