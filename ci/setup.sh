@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
-# Without root it names what is missing and goes on: tests that need it skip aloud.
+# Without root it names what is missing and goes on: tests that need it skip with a message.
 #   ci/setup.sh test | bench | bpf | kernels | web
 set -euo pipefail
 

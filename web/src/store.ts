@@ -11,7 +11,7 @@ export class Store {
   scopeIndex = 0;
   show = { read: true, write: true };
   clock: ClockMode = "elapsed";
-  /** Width of the plots in CSS pixels: how many slots can be told apart. */
+  /** Width of the plots in CSS pixels: how many slots can be distinguished. */
   plotWidth = 1000;
   /** The finding last chosen; its window is marked in the charts. */
   finding: FindingBlock | null = null;

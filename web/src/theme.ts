@@ -81,7 +81,7 @@ function wear(look: Choice): void {
   announce();
 }
 
-/** Follows the system until told otherwise, and prints in light colours whatever is on screen. */
+/** Follows the system unless it is set, and prints in light colours whatever is on screen. */
 export function watch(): void {
   system().addEventListener("change", () => wear(current()));
   addEventListener("beforeprint", () => wear("light"));

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn each_io_is_booked_where_it_belongs_whoever_came_before() {
+    fn each_io_is_booked_where_it_belongs_whatever_came_before() {
         let (a, b, elsewhere) = (DevId::new(8, 0), DevId::new(8, 16), DevId::new(8, 32));
         let mut c = Collected::new(&[[a].into(), [a, b].into()], 0);
         c.set_own(Own { tgids: [10].into(), ..Own::default() });

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_and_what_has_no_disk_are_told_apart() {
+    fn what_is_not_there_and_what_has_no_disk_are_distinguished() {
         let e = Utilisation::of_path("/nonexistent/path").unwrap_err();
         assert!(e.to_string().contains("/nonexistent/path"), "{e}");
         let mut u = Utilisation::of_path("/proc").unwrap();

@@ -48,17 +48,17 @@ fn main() {
     let every_ns = args.next().map_or(6_500, |seconds| seconds * 1_000_000_000 / n.max(1)).max(1);
     let made = Load { state: 88_172_645_463_325_252, now_ns: 0, depth, devices, every_ns };
     let window = Window::new(0, (n * every_ns + n * every_ns / 100) as i64);
-    let (begun, mut load) = (cpu_s(), made);
+    let (started, mut load) = (cpu_s(), made);
     let sum = (0..n).fold(0, |a, _| a ^ load.next().done_ns);
-    println!("making {n} I/Os: {:.2} s of CPU ({sum})", cpu_s() - begun);
+    println!("making {n} I/Os: {:.2} s of CPU ({sum})", cpu_s() - started);
 
-    let (begun, mut load) = (cpu_s(), made);
+    let (started, mut load) = (cpu_s(), made);
     let mut devices = Devices::new(window);
     (0..n).for_each(|_| devices.push(&load.next()));
     let summary = devices.finish(0);
-    println!("devices, making included: {:.2} s, busy {:?} %", cpu_s() - begun, summary.devices[0].busy_percent);
+    println!("devices, making included: {:.2} s, busy {:?} %", cpu_s() - started, summary.devices[0].busy_percent);
 
-    let (begun, mut load) = (cpu_s(), made);
+    let (started, mut load) = (cpu_s(), made);
     let mut report = ReportBuilder::new(window);
     // As a recording is read: in batches, each with the time before which none of the later ones begins.
     let longest_ns = (depth * 6_500 / 2 + depth * 6_500 + 2_000) as i64;
@@ -68,9 +68,9 @@ fn main() {
         report.parts().into_iter().for_each(|part| part.eat(&batch, load.now_ns - longest_ns));
         left -= batch.len() as u64;
     }
-    let pushed = cpu_s() - begun;
+    let pushed = cpu_s() - started;
     let report = report.finish(0);
-    let (all, found) = (cpu_s() - begun, report.findings.len());
+    let (all, found) = (cpu_s() - started, report.findings.len());
     println!("whole report, making included: {all:.2} s ({pushed:.2} s of it pushing), {found} findings");
     let rss = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     println!("{}", rss.lines().find(|l| l.starts_with("VmHWM")).unwrap_or("peak memory: unknown"));

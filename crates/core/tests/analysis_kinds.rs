@@ -1,5 +1,5 @@
 //! Changes of latency, second modes, and limits, planted in recordings of a minute: how many are found, with which size, and
-//! how often something is told where nothing is.
+//! how often something is reported where nothing is.
 //!
 //! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
 

@@ -341,7 +341,7 @@ fn findings_do_not_rest_on_what_is_missing() {
 }
 
 #[test]
-fn a_wrong_util_is_told_with_its_reason() {
+fn a_wrong_util_is_reported_with_its_reason() {
     use iolens_core::analysis::ReportPlan;
     use iolens_core::analysis::timeline::CounterRates;
     // 230 reads/s of 0.215 ms: 4.9 % busy; a kernel of the touched-jiffy kind says 62 %.
@@ -413,7 +413,7 @@ fn counters_alone_give_counts_and_means_but_no_percentiles() {
 }
 
 #[test]
-fn the_clock_is_whoever_comes_back_not_whoever_moves_most() {
+fn the_clock_is_the_process_that_recurs_not_the_one_that_moves_most() {
     let by = |comm: &[u8], at_s: f64, bytes| Io {
         comm: Some(Comm::new(comm)),
         tgid: Some(3),

@@ -73,7 +73,7 @@ fn m_m_c_is_empty_and_slow_as_erlang_says() {
         near(d.busy_percent, 100.0 * (1.0 - mmc_idle(c, rho).expect("stable")), 1.0, "U = 1 - P0");
         let response = mmc_response(c, rho).expect("stable") * mean / 1e3;
         near(d.class(Class::Read).mean_us, response, 0.03 * response, "Erlang C");
-        // What an I/O costs that is alone there: service, whoever else comes later.
+        // What an I/O costs that is alone there: service, whatever comes later.
         let cost = detail.stages.costs[0].map(|cost| cost.per_io_us);
         if c <= 4 {
             near(cost, mean / 1e3, 0.05 * mean / 1e3, "cost");
@@ -243,7 +243,7 @@ fn a_set_of_devices_is_busier_than_its_busiest() {
 }
 
 #[test]
-fn what_only_the_kernel_waits_for_is_told() {
+fn what_only_the_kernel_waits_for_is_reported() {
     let written = serve(&bursts(&[1.0, 6.0, 11.0], 0.2, 1000.0, 256 << 10, 0.2e6), Some(1));
     let ios: Vec<Io> = written.into_iter().map(|io| Io { origin: Origin::Writeback, ..io }).collect();
     let report = report_of(&ios, 15.0);

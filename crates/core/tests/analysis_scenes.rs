@@ -1,4 +1,4 @@
-//! Findings against planted truths, over many seeds: how many are found, and how many are told of nothing.
+//! Findings against planted truths, over many seeds: how many are found, and how many are found where nothing is.
 //!
 //! `IOLENS_SEEDS=100` runs so many recordings of each scene instead of a few.
 
@@ -43,10 +43,10 @@ fn a_stall_is_found_and_nothing_else_is_blamed() {
 fn devices_that_work_do_not_stall() {
     for (name, scene) in nulls() {
         let runs = seeds(3);
-        let told =
+        let reported =
             (0..runs).filter(|seed| !of_kind(&scene.report(*seed), FindingKind::Stall).is_empty()).count() as u64;
-        eprintln!("{name}: stalls in {told} of {runs}");
-        assert!(told * 100 <= runs, "{name}: stalls in {told} of {runs}");
+        eprintln!("{name}: stalls in {reported} of {runs}");
+        assert!(reported * 100 <= runs, "{name}: stalls in {reported} of {runs}");
     }
 }
 
@@ -56,9 +56,9 @@ fn backgrounds_of_all_kinds_have_no_bursts() {
         let runs = seeds(6);
         let bursts =
             |seed: &u64| scene.report(*seed).details.iter().flat_map(|d| &d.streams).any(|s| s.bursts_found > 0);
-        let told = (100..100 + runs).filter(bursts).count() as u64;
-        eprintln!("{name}: bursts in {told} of {runs}");
-        assert!(told * 100 <= 3 * runs + 100, "{name}: bursts in {told} of {runs}");
+        let reported = (100..100 + runs).filter(bursts).count() as u64;
+        eprintln!("{name}: bursts in {reported} of {runs}");
+        assert!(reported * 100 <= 3 * runs + 100, "{name}: bursts in {reported} of {runs}");
     }
 }
 
@@ -106,9 +106,9 @@ fn equal_bursts_in_silence_are_all_counted() {
     let bursts =
         |k: i32| Burst { at_s: 1.0 + 2.4 * f64::from(k), for_s: 0.05, per_s: 4000.0, op: Op::WRITE, bytes: 65_536 };
     let report = Scene { bursts: (0..24).map(bursts).collect(), ..scene }.report(3);
-    let told = report.findings.iter().find(|f| f.kind == FindingKind::Microburst).expect("a finding");
+    let reported = report.findings.iter().find(|f| f.kind == FindingKind::Microburst).expect("a finding");
     assert_eq!(
-        (report.details[0].streams[1].bursts_found, told.evidence["bursts_in_recording"].as_u64()),
+        (report.details[0].streams[1].bursts_found, reported.evidence["bursts_in_recording"].as_u64()),
         (24, Some(24))
     );
 }
@@ -144,7 +144,7 @@ fn array(members: i32, stuck: &[i32], names: fn(i32) -> String) -> Vec<Finding> 
 }
 
 #[test]
-fn a_stall_is_told_of_the_array_member_that_stopped_not_of_the_layer() {
+fn a_stall_is_reported_of_the_array_member_that_stopped_not_of_the_layer() {
     let name = |m: i32| format!("sd{}", char::from(b'a' + m as u8));
     let found = array(4, &[1], name);
     assert_eq!(found.len(), 1, "{found:?}");

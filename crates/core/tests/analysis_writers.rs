@@ -61,14 +61,14 @@ fn a_writer_that_waits_for_syncs_is_found_among_others() {
         let mut ios = own.ios(&mut rng);
         ios.extend(independent(&mut rng, 8, Op::WRITE, 200.0, SECONDS));
         ios.extend(independent(&mut rng, 9, Op::READ, 400.0, SECONDS));
-        let told = findings(FindingKind::FsyncBound, ios, &[]);
+        let reported = findings(FindingKind::FsyncBound, ios, &[]);
         let is_it = |f: &Finding| {
             f.evidence["pid"].as_i64() == Some(7)
                 && f.evidence["writes_per_sync"].as_f64().is_some_and(|n| (n / own.writes as f64 - 1.0).abs() < 0.05)
         };
-        found += u64::from(told.len() == 1 && is_it(&told[0]));
-        if told.len() != 1 {
-            eprintln!("seed {seed}: {:?}", told.iter().map(|f| &f.summary).collect::<Vec<_>>());
+        found += u64::from(reported.len() == 1 && is_it(&reported[0]));
+        if reported.len() != 1 {
+            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.summary).collect::<Vec<_>>());
         }
     }
     eprintln!("{found} of {runs} found");
@@ -105,9 +105,9 @@ fn sync_calls_say_it_of_their_process() {
     let mut rng = Rng::new(3);
     let own = Loop { sync_s: 8e-3, ..LOOP };
     let calls = own.calls(&mut rng);
-    let told = findings(FindingKind::FsyncBound, own.ios(&mut rng), &calls);
-    assert_eq!(told.len(), 1, "calls and I/Os say it once: {told:?}");
-    let f = &told[0];
+    let reported = findings(FindingKind::FsyncBound, own.ios(&mut rng), &calls);
+    assert_eq!(reported.len(), 1, "calls and I/Os say it once: {reported:?}");
+    let f = &reported[0];
     assert_eq!((f.severity, f.evidence["source"].as_str()), (Severity::Warning, Some("calls")));
     assert!(f.summary.contains("/srv/log"), "{}", f.summary);
     assert!(f.evidence["sync_wait_percent"].as_f64().is_some_and(|p| p > 90.0), "{f:?}");
@@ -130,7 +130,7 @@ fn a_stream_in_small_requests_is_found_among_random_ones() {
         let mut ios = own.ios(&mut rng, |_, i| begin + i * bytes / 512);
         let random = Stream { tgid: 8, op: Op::READ, to_s: SECONDS, think_s: 1e-3, ..SMALL };
         ios.extend(random.ios(&mut rng, |rng, _| 8 * rng.below(1 << 30) as i64));
-        let told = findings(FindingKind::SmallSequential, ios, &[]);
+        let reported = findings(FindingKind::SmallSequential, ios, &[]);
         let is_it = |f: &Finding| {
             (f.evidence["pid"].as_i64(), f.evidence["request_bytes"].as_i64()) == (Some(7), Some(bytes))
                 && f.evidence["ios_if_large"]
@@ -138,7 +138,7 @@ fn a_stream_in_small_requests_is_found_among_random_ones() {
                     .zip(f.evidence["ios"].as_i64())
                     .is_some_and(|(large, small)| (large * (131_072 / bytes) - small).abs() < 131_072 / bytes)
         };
-        found += u64::from(told.len() == 1 && is_it(&told[0]));
+        found += u64::from(reported.len() == 1 && is_it(&reported[0]));
     }
     eprintln!("{found} of {runs} found");
     assert!(found * 100 >= 95 * runs, "{found} of {runs} found");
@@ -214,13 +214,13 @@ fn a_process_that_slows_another_is_found() {
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
-        let told = findings(FindingKind::Interference, served(three(&mut rng, &starts, 500.0, 1.6e-3), 1), &[]);
+        let reported = findings(FindingKind::Interference, served(three(&mut rng, &starts, 500.0, 1.6e-3), 1), &[]);
         let of = |f: &Finding| (f.evidence["victim_pid"].as_i64(), f.evidence["aggressor_pid"].as_i64());
-        let reader = told.iter().any(|f| of(f) == (Some(7), Some(9)));
-        let blamed = told.iter().any(|f| of(f).1 != Some(9));
+        let reader = reported.iter().any(|f| of(f) == (Some(7), Some(9)));
+        let blamed = reported.iter().any(|f| of(f).1 != Some(9));
         found += u64::from(reader && !blamed);
         if !reader || blamed {
-            eprintln!("seed {seed}: {:?}", told.iter().map(|f| &f.summary).collect::<Vec<_>>());
+            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.summary).collect::<Vec<_>>());
         }
     }
     eprintln!("{found} of {runs} found");
@@ -299,9 +299,9 @@ fn counters_suggest_starvation_and_no_more() {
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
-        let told = starvation_of_counters(served(three(&mut rng, &starts, 500.0, 1.6e-3), 1));
-        found += u64::from(told.len() == 1 && told[0].evidence["victim"].as_str() == Some("read"));
-        assert!(told.iter().all(|f| f.severity == Severity::Info), "{told:?}");
+        let reported = starvation_of_counters(served(three(&mut rng, &starts, 500.0, 1.6e-3), 1));
+        found += u64::from(reported.len() == 1 && reported[0].evidence["victim"].as_str() == Some("read"));
+        assert!(reported.iter().all(|f| f.severity == Severity::Info), "{reported:?}");
     }
     eprintln!("{found} of {runs} found");
     assert!(found * 100 + 100 >= 95 * runs, "{found} of {runs} found");

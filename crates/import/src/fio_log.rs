@@ -97,14 +97,14 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
 /// fio 2 writes a job's only block size into the rows of averaged logs too, where later versions write 0: rows at regular
 /// intervals are averages whatever their block size.
 fn are_regular(rows: &[Row]) -> bool {
-    const SHORTEST_MS: u64 = 50;
+    const MIN_MS: u64 = 50;
     [Class::Read, Class::Write, Class::Discard].into_iter().all(|class| {
         let times = || rows.iter().filter(|r| r.class == class).map(|r| r.at_ms);
         let mut gaps: Vec<u64> = times().zip(times().skip(1)).map(|(a, b)| b.saturating_sub(a)).collect();
         gaps.sort_unstable();
         let Some(median) = gaps.get(gaps.len() / 2).copied() else { return true };
         let near = gaps.iter().filter(|g| g.abs_diff(median) * 5 <= median).count();
-        median >= SHORTEST_MS && near * 10 >= gaps.len() * 8
+        median >= MIN_MS && near * 10 >= gaps.len() * 8
     })
 }
 

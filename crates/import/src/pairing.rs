@@ -127,7 +127,7 @@ struct Flight {
 }
 
 /// What is in flight at the ends of a log lasts no longer than this, or twice what the longest I/O took.
-const SHORTEST_REACH_NS: i64 = 100_000_000;
+const MIN_REACH_NS: i64 = 100_000_000;
 /// A bio becomes a request at once, unless its task waits for a free one.
 const SURELY_RECENT_NS: i64 = 10_000_000;
 
@@ -232,7 +232,7 @@ impl Pairing {
     pub fn finish(&mut self, log: &mut Log) {
         self.issues.extend(self.flights.drain().map(|(_, f)| f.issue_ns));
         let Some((first, last)) = self.span_ns else { return };
-        let reach = self.longest_ns.saturating_mul(2).max(SHORTEST_REACH_NS);
+        let reach = self.longest_ns.saturating_mul(2).max(MIN_REACH_NS);
         let at_end = self.issues.iter().filter(|at| last.saturating_sub(**at) <= reach).count() as u64;
         let at_start = self.completions.iter().filter(|at| at.saturating_sub(first) <= reach).count() as u64;
         let (issues, completions) = (self.issues.len() as u64, self.completions.len() as u64);

@@ -51,7 +51,7 @@ impl Write for Stdout {
     }
 }
 
-/// Keeps the kind and text of an error: the error itself goes on to whoever wrote.
+/// Keeps the kind and text of an error: the error itself goes on to the caller.
 fn noted<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(e) = &result
         && e.kind() != ErrorKind::Interrupted

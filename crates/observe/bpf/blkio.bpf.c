@@ -443,8 +443,8 @@ int rq_merge(u64 *ctx)
 /* Writes the event of an I/O that is over. */
 static __always_inline void finish(const struct slot *s, struct loss_key *key, u32 error, u8 bits)
 {
-	struct seat seat = take_seat();
-	struct io_event *e = seat.event;
+	struct entry entry = reserve_entry();
+	struct io_event *e = entry.event;
 	u64 now;
 
 	if (unlikely(!e)) {
@@ -481,7 +481,7 @@ static __always_inline void finish(const struct slot *s, struct loss_key *key, u
 		e->generation = s->generation;
 	}
 	e->origin = attribution ? s->origin : ORIGIN_UNKNOWN;
-	publish(seat);
+	publish(entry);
 }
 
 /*

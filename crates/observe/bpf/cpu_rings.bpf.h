@@ -3,18 +3,18 @@
  * Part of blkio.bpf.c: the way of events to user space, a ring for each CPU in memory that both sides see.
  *
  * Not a BPF ring buffer: that one is shared by all CPUs behind a lock, and its two atomic operations wait for cache lines
- * that the reader has just looked at (some 50 ns for each event, more with every CPU). Here a program takes a seat in the
- * ring of the CPU it runs on, reads the clock, writes the event, and last of all the seat's number into it, which makes
- * it the reader's. The reader gives seats back by its tail.
+ * that the reader has just looked at (some 50 ns for each event, more with every CPU). Here a program takes an entry in the
+ * ring of the CPU it runs on, reads the clock, writes the event, and last of all the entry's number into it, which makes
+ * it the reader's. The reader gives entries back by its tail.
  */
 
-/* log2 of the seats of each CPU's ring. */
-const volatile u8 seat_shift = 10;
+/* log2 of the entries of each CPU's ring. */
+const volatile u8 entry_shift = 10;
 /* The processor makes its stores visible in their order. */
 const volatile u8 stores_in_order = 1;
 
 /* Programs may interrupt each other between looking for room and taking it; no more than this many at once. */
-enum { SPARE_SEATS = 8 };
+enum { SPARE_ENTRIES = 8 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -30,7 +30,7 @@ struct {
 	__uint(max_entries, 1024);
 	__type(key, u32);
 	__type(value, struct io_event);
-} seats SEC(".maps");
+} entries SEC(".maps");
 
 /* Carries nothing but the wake-up of a reader that sleeps until the next event. */
 struct {
@@ -38,54 +38,54 @@ struct {
 	__uint(max_entries, 4096);
 } wakes SEC(".maps");
 
-struct seat {
+struct entry {
 	struct io_event *event; /* 0: there is none */
 	struct cpu_ring *ring;
 	u64 number;
 };
 
 /* To be called before the clock is read: then no event older than a drain can turn up after it (order.rs). */
-static __always_inline struct seat take_seat(void)
+static __always_inline struct entry reserve_entry(void)
 {
-	struct seat seat = {};
+	struct entry entry = {};
 	u32 cpu = bpf_get_smp_processor_id(), at;
 	struct cpu_ring *ring = bpf_map_lookup_elem(&rings, &cpu);
 
-	if (!ring || ring->head - *(volatile u64 *)&ring->tail + SPARE_SEATS >= 1ull << (seat_shift & 63))
-		return seat;
+	if (!ring || ring->head - *(volatile u64 *)&ring->tail + SPARE_ENTRIES >= 1ull << (entry_shift & 63))
+		return entry;
 #ifndef WITHOUT_FETCH
-	seat.number = __sync_fetch_and_add(&ring->head, 1);
+	entry.number = __sync_fetch_and_add(&ring->head, 1);
 #else
 	/* One who interrupts another here is over before that one goes on; it finds the ring busy. */
 	if (*(volatile u64 *)&ring->busy)
-		return seat;
+		return entry;
 	*(volatile u64 *)&ring->busy = 1;
-	seat.number = ring->head;
-	*(volatile u64 *)&ring->head = seat.number + 1;
+	entry.number = ring->head;
+	*(volatile u64 *)&ring->head = entry.number + 1;
 #endif
-	at = (cpu << (seat_shift & 31)) + (seat.number & ((1ull << (seat_shift & 63)) - 1));
-	seat.ring = ring;
-	seat.event = bpf_map_lookup_elem(&seats, &at);
-	return seat;
+	at = (cpu << (entry_shift & 31)) + (entry.number & ((1ull << (entry_shift & 63)) - 1));
+	entry.ring = ring;
+	entry.event = bpf_map_lookup_elem(&entries, &at);
+	return entry;
 }
 
 /* Gives the event to the reader. */
-static __always_inline void publish(struct seat seat)
+static __always_inline void publish(struct entry entry)
 {
 #ifndef WITHOUT_FETCH
 	if (!stores_in_order)
-		__sync_lock_test_and_set(&seat.event->seat, seat.number + 1);
+		__sync_lock_test_and_set(&entry.event->entry, entry.number + 1);
 	else
 #endif
 	{
 		__asm__ volatile("" ::: "memory");
-		*(volatile u64 *)&seat.event->seat = seat.number + 1;
+		*(volatile u64 *)&entry.event->entry = entry.number + 1;
 	}
 #ifdef WITHOUT_FETCH
-	*(volatile u64 *)&seat.ring->busy = 0;
+	*(volatile u64 *)&entry.ring->busy = 0;
 #endif
-	if (unlikely(*(volatile u64 *)&seat.ring->awaited)) {
-		seat.ring->awaited = 0;
-		bpf_ringbuf_output(&wakes, &seat.number, sizeof(seat.number), BPF_RB_FORCE_WAKEUP);
+	if (unlikely(*(volatile u64 *)&entry.ring->awaited)) {
+		entry.ring->awaited = 0;
+		bpf_ringbuf_output(&wakes, &entry.number, sizeof(entry.number), BPF_RB_FORCE_WAKEUP);
 	}
 }

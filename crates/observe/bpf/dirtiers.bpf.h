@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Part of blkio.bpf.c: who dirtied the pages of a file. Pages are written back by whoever happens to run, long after the
+ * Part of blkio.bpf.c: who dirtied the pages of a file. Pages are written back by the thread that happens to run, long after the
  * fact; the only instant that knows the cause is the one at which a clean page becomes dirty. It is remembered per inode,
  * not per page: of several writers of one file the last one stands for all that is then written back.
  */
@@ -62,7 +62,7 @@ static __attribute__((noinline)) int remember(u64 key, u64 ino, u64 who)
 	return 0;
 }
 
-/* A page has become dirty: once for each page (or folio) that was clean, in the context of whoever wrote to it. */
+/* A page has become dirty: once for each page (or folio) that was clean, in the context of the writer. */
 SEC("tp_btf/writeback_dirty_folio")
 int dirtied(u64 *ctx)
 {
@@ -89,7 +89,7 @@ int dirtied(u64 *ctx)
 
 /*
  * The I/O writes pages of `inode`: gives it their dirtier. If there is none its process stays unknown, for its submitter is
- * the flusher, the journal, or whoever called sync.
+ * the flusher, the journal, or the caller of sync.
  */
 static __always_inline void name_dirtier(struct slot *s, const void *inode, u64 ino)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The contract between the kernel half (blkio.bpf.c) and the user half (src/trace/event.rs). Whoever changes a
+ * The contract between the BPF programs (blkio.bpf.c) and user space (src/trace/event.rs). Who changes a
  * structure here changes it there; both sides assert the sizes at compile time.
  */
 #ifndef IOLENS_EVENT_H
@@ -46,19 +46,19 @@ struct io_event {
 	u32 generation; /* which of the files that had the inode number */
 	u8 origin;
 	u8 unused[3];
-	u64 seat; /* written last: the number of its seat (cpu_ring) plus one */
+	u64 entry; /* written last: the number of its entry (cpu_ring) plus one */
 };
 _Static_assert(sizeof(struct io_event) == 104, "io_event: change src/trace/event.rs too");
 
 /*
- * A CPU's ring of events: those of the seats from `tail` to `head` are on their way. Kernel and user space write to
+ * A CPU's ring of events: those of the entries from `tail` to `head` are on their way. Kernel and user space write to
  * cache lines of their own.
  */
 struct cpu_ring {
-	u64 head; /* seats taken so far */
-	u64 busy; /* without atomic operations: a program holds a seat that it has not filled */
+	u64 head; /* entries taken so far */
+	u64 busy; /* without atomic operations: a program holds an entry that it has not filled */
 	u64 of_kernel[6];
-	u64 tail;    /* seats given back so far, by the reader */
+	u64 tail;    /* entries given back so far, by the reader */
 	u64 awaited; /* the reader sleeps until the next event */
 	u64 of_user[6];
 };
@@ -99,7 +99,7 @@ struct slot {
 	u64 issue_ns; /* 0: not issued */
 	u64 sector;
 	u32 dev;   /* set when the I/O is issued, of a bio when it is queued */
-	u32 bytes; /* likewise, as are sector and merges */
+	u32 bytes; /* the same holds for sector and merges */
 	u32 cmd_flags;
 	u16 merges;
 	u8 bits;
@@ -131,7 +131,7 @@ _Static_assert(sizeof(struct noted) == 24, "noted: change src/trace/slots.rs too
 
 /* The submitter's own side of a slot. */
 struct slot_note {
-	u64 owner; /* of the I/O that had the slot last; 0: none has. Whoever changes it from one I/O to the next has the slot. */
+	u64 owner; /* of the I/O that had the slot last; 0: none has. Who changes it from one I/O to the next has the slot. */
 	u32 claims; /* those about to change it, where that takes more than one step */
 	u32 unused;
 	struct noted last;

@@ -35,7 +35,7 @@ static __always_inline void will_close(struct task *t, s32 fd)
 	}
 }
 
-/* io_submit: the files are told by the control blocks, which lie in user memory. */
+/* io_submit: the control blocks name the files, which lie in user memory. */
 static __always_inline void mark_aio(struct pt_regs *regs)
 {
 	u64 list = argument(regs, 2), n = argument(regs, 1);
@@ -180,7 +180,7 @@ int enter(u64 *ctx)
 	return 0;
 }
 
-/* The request behind a descriptor, found or begun. */
+/* The request behind a descriptor, found or started. */
 static __attribute__((noinline)) struct file_request *resolve(struct task *t, s32 fd)
 {
 	u32 epoch = descriptor_epoch, place = 0;

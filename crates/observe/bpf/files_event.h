@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The contract between files.bpf.c and src/trace/files/event.rs. Whoever changes a structure here changes it there;
+ * The contract between files.bpf.c and src/trace/files/event.rs. Who changes a structure here changes it there;
  * both sides assert the sizes at compile time.
  */
 #ifndef IOLENS_FILES_EVENT_H

@@ -60,7 +60,7 @@ struct inode_id {
 	u32 fs_dev;
 };
 
-/* Inodes whose names user space has been told. */
+/* Inodes whose names user space knows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -380,7 +380,7 @@ static __attribute__((noinline)) struct file_request *begin(u64 file, s32 fd, u3
 	return r;
 }
 
-/* The request of a file that is in use, found or begun late. */
+/* The request of a file that is in use, found or started late. */
 static __always_inline struct file_request *request_behind(u64 file, s32 fd, u32 *place)
 {
 	struct found f = find(file);

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_suspends_are_told_apart_and_slewing_is_neither() {
+    fn steps_and_suspends_are_distinguished_and_slewing_is_neither() {
         let mut watch = ClockWatch { wall_minus_monotonic_ns: 1_000_000_000_000, suspended_ns: 0 };
         assert!(watch.compare(1, 1_000_000_050_000, 0).is_empty(), "slew");
         assert_eq!(kinds(&watch.compare(2, 1_005_000_050_000, 5_000_000_000)), ["suspend"]);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_told_once_and_a_missing_one_never() {
+    fn a_file_is_reported_once_and_a_missing_one_never() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("held");
         let meta = std::fs::File::create(&path).unwrap().metadata().unwrap();

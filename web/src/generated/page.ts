@@ -1545,7 +1545,7 @@ export interface SlowIo {
    */
   bytes: number;
   /**
-   * From memory; `None` where that cannot be told.
+   * From memory; `None` where that is not known.
    */
   cache_hit: boolean | null;
   /**

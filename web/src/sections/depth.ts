@@ -9,7 +9,7 @@ import type { Store } from "../store";
 import { card, emptyText, legendRow } from "./card";
 
 const HEIGHT = 230;
-export const ONE_DEVICE = "This is told of one device: choose one above.";
+export const ONE_DEVICE = "Shown for one device: choose one above.";
 
 /** What the analyses say of the one device that is shown, if it is one. */
 export function depthOf(store: Store): DepthBlock | undefined {

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn cache_hits_are_told_of_synchronous_reads_only() {
+    fn cache_hits_are_reported_of_synchronous_reads_only() {
         assert_eq!(How::default().cache_hit(), Some(true));
         assert_eq!(How::DEVICE.cache_hit(), Some(false));
         assert_eq!(How::SLEPT.cache_hit(), Some(false));

@@ -23,7 +23,7 @@ pub(crate) struct Limits {
 }
 
 /// Most bytes of the active `io` segment, which is held in memory too. Only extreme values come near.
-const LARGEST_LOG: u64 = 16 << 20;
+const MAX_LOG: u64 = 16 << 20;
 /// A row takes at most this in a frame.
 const WIDEST_ROW: u64 = 160;
 
@@ -34,7 +34,7 @@ impl Limits {
         Limits {
             frame_rows: frame.min(options.segment_rows.max(1)),
             other_rows: 64 << 10,
-            largest_file: LARGEST_LOG.min(keep / 8),
+            largest_file: MAX_LOG.min(keep / 8),
         }
     }
 

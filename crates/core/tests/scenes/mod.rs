@@ -259,8 +259,8 @@ impl Scene {
     }
 }
 
-fn io(job: &Job, begun: f64, done: f64) -> Io {
-    let (start, issue, done) = (job.at as i64, begun as i64, done as i64);
+fn io(job: &Job, started: f64, done: f64) -> Io {
+    let (start, issue, done) = (job.at as i64, started as i64, done as i64);
     Io::new(done, DEV, job.op, job.bytes, Some(issue - start), done - issue)
 }
 
@@ -281,13 +281,13 @@ impl Queue<'_> {
 
     fn serve(&mut self, job: &Job) -> Io {
         let free = self.free.pop().map_or(0, |f| f.0);
-        let begun = job.at.max(free as f64);
-        let mut done = begun + job.service;
+        let started = job.at.max(free as f64);
+        let mut done = started + job.service;
         for (from, length) in &self.scene.stalls {
             let (from, length) = (from * SECOND, length * SECOND);
             // What would have been done in it, or begins in it, waits for its end.
-            if done > from && begun < from + length {
-                done = from + length + (done - begun.max(from));
+            if done > from && started < from + length {
+                done = from + length + (done - started.max(from));
             }
         }
         self.free.push(Reverse(done as i64));

@@ -171,10 +171,10 @@ pub fn served(mut all: Vec<Wanted>, servers: usize) -> Vec<Io> {
     let mut free = vec![0.0f64; servers.max(1)];
     let serve = |w: &Wanted| {
         let next = free.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("one at least");
-        let begun = next.max(w.at_s);
-        *next = begun + w.service_s;
-        let queue_ns = ((begun - w.at_s) * SECOND) as i64;
-        let io = of(w.tgid, w.op, w.bytes, w.at_s, begun + w.service_s - w.at_s);
+        let started = next.max(w.at_s);
+        *next = started + w.service_s;
+        let queue_ns = ((started - w.at_s) * SECOND) as i64;
+        let io = of(w.tgid, w.op, w.bytes, w.at_s, started + w.service_s - w.at_s);
         Io { queue_ns: Some(queue_ns), device_ns: io.device_ns - queue_ns, ..io }
     };
     all.iter().map(serve).collect()

@@ -65,15 +65,15 @@ pub fn serve(jobs: &[Job], servers: Option<usize>) -> Vec<Io> {
     let mut ios: Vec<Io> = jobs
         .iter()
         .map(|job| {
-            let begun = match free.iter_mut().min_by(|a, b| a.total_cmp(b)) {
+            let started = match free.iter_mut().min_by(|a, b| a.total_cmp(b)) {
                 None => job.at,
                 Some(next) => {
-                    let begun = next.max(job.at);
-                    *next = begun + job.service;
-                    begun
+                    let started = next.max(job.at);
+                    *next = started + job.service;
+                    started
                 }
             };
-            let (start, issue, done) = (job.at as i64, begun as i64, (begun + job.service) as i64);
+            let (start, issue, done) = (job.at as i64, started as i64, (started + job.service) as i64);
             Io::new(done, DEV, job.op, job.bytes, Some(issue - start), done - issue)
         })
         .collect();

@@ -54,9 +54,9 @@ pub fn named(devices: &[Device], name: &str, option: &str) -> Result<Device> {
 
 /// As many names as a line holds.
 fn some_of(names: &[&str]) -> String {
-    const MOST: usize = 10;
-    let more = if names.len() > MOST { format!(" and {} more", names.len() - MOST) } else { String::new() };
-    names[..names.len().min(MOST)].join(", ") + &more
+    const MAX_NAMES: usize = 10;
+    let more = if names.len() > MAX_NAMES { format!(" and {} more", names.len() - MAX_NAMES) } else { String::new() };
+    names[..names.len().min(MAX_NAMES)].join(", ") + &more
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub fn try_write(bytes: &[u8]) -> Result<(), Errno> {
     all(std::io::stdout().as_fd(), bytes)
 }
 
-/// Writes what fits to standard output; whoever prints a version does not care.
+/// Writes what fits to standard output; errors are ignored.
 pub fn write(bytes: &[u8]) {
     let _ = try_write(bytes);
 }

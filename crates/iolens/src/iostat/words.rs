@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The shortest interval.
-const SHORTEST: Duration = Duration::from_millis(1);
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A command line, resolved.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Resolver<'_> {
             && let Some(interval) = duration(word)
             && !self.is_device(word)
         {
-            if interval < SHORTEST {
+            if interval < MIN_INTERVAL {
                 let word = String::from_utf8_lossy(word);
                 return Err(Ending::Own(format!("interval {word} is too short; the shortest is 1ms")));
             }

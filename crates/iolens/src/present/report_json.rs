@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use iolens_core::analysis::counters::imported::AllClasses;
-use iolens_core::analysis::device::detail::{DeviceDetail, MOST_BURSTS};
+use iolens_core::analysis::device::detail::{DeviceDetail, MAX_BURSTS};
 use iolens_core::analysis::files::FilesReport;
 use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
@@ -34,22 +34,22 @@ pub struct RecordingFacts {
 }
 
 /// Up to so many devices all have their details in JSON unless some are asked for; of more, so many do.
-const MOST_ALL: usize = 8;
-const MOST_OF_MORE: usize = 4;
+const MAX_ALL: usize = 8;
+const MAX_OF_MORE: usize = 4;
 
 /// Bursts listed of all devices that nobody asked for together, in each direction.
-const MOST_BURSTS_LISTED: usize = MOST_BURSTS;
+const MAX_BURSTS_LISTED: usize = MAX_BURSTS;
 
 /// The devices whose details are given, and how many bursts of each stream.
 fn detailed(report: &Report, asked: &BTreeSet<DevId>) -> (BTreeSet<DevId>, usize) {
     if !asked.is_empty() {
-        return (asked.clone(), MOST_BURSTS);
+        return (asked.clone(), MAX_BURSTS);
     }
     let mut devices: Vec<&DeviceSummary> = report.devices.devices.iter().collect();
     devices.sort_by_key(|d| std::cmp::Reverse(d.ios()));
-    let most = if devices.len() > MOST_ALL { MOST_OF_MORE } else { MOST_ALL };
+    let most = if devices.len() > MAX_ALL { MAX_OF_MORE } else { MAX_ALL };
     let busiest: BTreeSet<DevId> = devices.iter().take(most).map(|d| d.dev).collect();
-    let bursts = MOST_BURSTS_LISTED / busiest.len().max(1);
+    let bursts = MAX_BURSTS_LISTED / busiest.len().max(1);
     (busiest, bursts)
 }
 

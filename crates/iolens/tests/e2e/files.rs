@@ -3,7 +3,7 @@
 use super::machine::{assert_refused, ebpf, run, scene};
 
 #[test]
-fn a_commands_files_are_recorded_and_told() {
+fn a_commands_files_are_recorded_and_reported() {
     let Some(()) = ebpf() else { return };
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let rec = tmp.path().join("r.iolens");
@@ -38,7 +38,7 @@ fn a_commands_files_are_recorded_and_told() {
 }
 
 #[test]
-fn a_recording_without_requests_and_a_wrong_cgroup_are_told_in_one_line() {
+fn a_recording_without_requests_and_a_wrong_cgroup_are_reported_in_one_line() {
     let Some(()) = ebpf() else { return };
     let tmp = tempfile::tempdir().unwrap();
     let rec = tmp.path().join("r.iolens");
@@ -65,7 +65,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn what_is_open_when_the_recorder_is_killed_is_told_as_it_was_seen_last() {
+fn what_is_open_when_the_recorder_is_killed_is_reported_as_it_was_seen_last() {
     let Some(()) = ebpf() else { return };
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let rec = tmp.path().join("r.iolens");

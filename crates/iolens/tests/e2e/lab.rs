@@ -169,7 +169,7 @@ impl Drop for Throttled {
 }
 
 #[test]
-fn a_limit_above_the_device_is_told_from_a_slow_device() {
+fn a_limit_above_the_device_is_distinguished_from_a_slow_device() {
     let (Some(()), Some(()), Some(device)) = (program("fio"), ebpf(), LoopDevice::new(64)) else { return };
     let Some(group) = Throttled::new(&device, 100) else { return };
     let dir = on_a_disk();

@@ -75,7 +75,7 @@ fn files_that_had_one_inode_number_after_the_other_keep_their_names() {
 }
 
 #[test]
-fn buffered_writes_are_told_with_their_file_and_a_hostile_name_stays_escaped() {
+fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(512)) else { return };
     let Some(mounted) = Mounted::ext4(&device) else { return };
     let dir = tempfile::tempdir().unwrap();

@@ -77,7 +77,7 @@ fn arguments_and_streams_reach_the_command_as_they_are() {
 }
 
 #[test]
-fn bad_limits_and_paths_without_a_disk_are_told_apart() {
+fn bad_limits_and_paths_without_a_disk_are_distinguished() {
     let Some(home) = home() else { return };
     let with = |arguments: &[&str]| {
         let all: Vec<&str> =

@@ -37,7 +37,7 @@ pub struct Anova {
     pub a: Source,
     /// Factor B.
     pub b: Source,
-    /// What A and B do together beyond their sum; `None` without replicates, where it cannot be told from error.
+    /// What A and B do together beyond their sum; `None` without replicates, where it cannot be distinguished from error.
     pub interaction: Option<Source>,
     /// Error (with the interaction inside, if there are no replicates).
     pub error: Source,

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn disks_and_partitions_are_told_apart() {
+    fn disks_and_partitions_are_distinguished() {
         let m = Machine::new(&["sda", "cciss!c0d0"]);
         m.stats(
             "8 0 sda 1 2 3 4 5 6 7 8 9 10 11\n8 1 sda1 1 2 3 4\nrubbish\n104 0 cciss/c0d0 1 2 3 4 5 6 7 8 9 10 11\n",

@@ -31,7 +31,7 @@ pub fn broken_pipes_were_ignored() -> bool {
 }
 
 /// Lets a write to a closed pipe end the process, as it ends a C program (Rust programs start with that signal ignored),
-/// unless whoever started the process ignored the signal.
+/// unless the parent ignored the signal.
 pub fn die_of_broken_pipes() {
     if broken_pipes_were_ignored() {
         return;

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_told_from_disks_and_unknown_words() {
+    fn partitions_are_distinguished_from_disks_and_unknown_words() {
         let root = tree();
         let t = Topology::read(root.path()).expect("readable");
         assert!(matches!(t.find("sda1"), Lookup::PartitionOf(d) if d.name == "sda"));
@@ -402,7 +402,7 @@ mod tests {
         fs::write(&list, "8 0 1024 sda\n").expect("write");
         let mut t = Topology::read(root.path()).expect("readable");
         fs::remove_dir_all(root.path().join("sys/block/sda")).expect("remove");
-        assert!(!t.refresh_if_changed().expect("readable"), "nothing told of it yet");
+        assert!(!t.refresh_if_changed().expect("readable"), "no event of it yet");
         fs::write(&list, "253 0 4 dm-0\n").expect("write");
         assert!(t.refresh_if_changed().expect("readable"));
         fs::remove_dir_all(root.path().join("sys/block/dm-0")).expect("remove");

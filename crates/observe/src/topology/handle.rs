@@ -4,14 +4,14 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 
 /// Longest handle that is made here: btrfs' one of 20 bytes.
-const LONGEST: usize = 24;
+const MAX_HANDLE_BYTES: usize = 24;
 
 /// `struct file_handle` of the kernel, with room for the handle itself.
 #[repr(C)]
 struct FileHandle {
     bytes: u32,
     kind: i32,
-    handle: [u8; LONGEST],
+    handle: [u8; MAX_HANDLE_BYTES],
 }
 
 /// Which file, in the words of one kind of file system (`include/linux/exportfs.h`, `enum fid_type`).
@@ -29,7 +29,7 @@ pub(super) enum Handle {
 
 impl Handle {
     fn encode(self) -> FileHandle {
-        let mut bytes = Vec::with_capacity(LONGEST);
+        let mut bytes = Vec::with_capacity(MAX_HANDLE_BYTES);
         let kind = match self {
             Handle::Inode { ino, generation } => {
                 bytes.extend_from_slice(&ino.to_ne_bytes());
@@ -52,7 +52,7 @@ impl Handle {
                 0xfe
             }
         };
-        let mut handle = [0; LONGEST];
+        let mut handle = [0; MAX_HANDLE_BYTES];
         handle[..bytes.len()].copy_from_slice(&bytes);
         FileHandle { bytes: bytes.len() as u32, kind, handle }
     }

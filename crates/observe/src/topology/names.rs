@@ -16,9 +16,9 @@ use super::mounts::{Mount, MountTable};
 /// Mounts that are not known are looked for again after this.
 const MOUNTS_AGE: Duration = Duration::from_secs(1);
 /// Mounts of one file system that are tried for one file.
-const MOST_MOUNTS: usize = 8;
+const MAX_MOUNTS: usize = 8;
 /// Descriptors of one process that are looked at for one file.
-const MOST_DESCRIPTORS: usize = 256;
+const MAX_DESCRIPTORS: usize = 256;
 
 /// Looks up paths. Nothing is remembered but the list of mounts: who asks keeps the answers.
 ///
@@ -51,7 +51,7 @@ impl Names {
         }
         // Stable: of those with equally high roots the first one mounted.
         mounts.sort_by_key(|m| m.root.as_os_str().len());
-        let by_number = mounts.iter().take(MOST_MOUNTS).find_map(|m| open_file(m, inode));
+        let by_number = mounts.iter().take(MAX_MOUNTS).find_map(|m| open_file(m, inode));
         by_number.or_else(|| self.held_by(tgid?, inode))
     }
 
@@ -82,7 +82,7 @@ impl Names {
         let Inode { fs_dev, ino, generation } = inode;
         let entries = fs::read_dir(format!("/proc/{tgid}/fd")).ok()?;
         let subvolumes = self.mounts.mounts().iter().any(|m| m.dev.0 == fs_dev && m.fs_type == "btrfs");
-        for entry in entries.flatten().take(MOST_DESCRIPTORS) {
+        for entry in entries.flatten().take(MAX_DESCRIPTORS) {
             // Follows the link to the file itself, without opening it.
             let Ok(meta) = fs::metadata(entry.path()) else { continue };
             // Files of btrfs carry the device of their subvolume; the mount tells the file system's.

@@ -23,7 +23,7 @@ pub struct Capabilities {
     pub btf: bool,
     /// Each tracepoint that can be used, and whether the kernel has it; empty without type information.
     pub tracepoints: Vec<(&'static str, bool)>,
-    /// Whoever dirtied a page that is written back can be named: the kernel takes the program for it.
+    /// The process that dirtied a page can be named when it is written back: the kernel takes the program for it.
     pub dirtiers: bool,
     /// Direct I/O can be traced to its file: the kernel shows the address of iomap's function for it.
     pub direct_io_files: bool,

@@ -1,8 +1,8 @@
 //! The reader's side of the rings of events, one for each CPU (`bpf/cpu_rings.bpf.h`), merged by time.
 //!
-//! A program takes a seat of its CPU's ring, reads the clock, writes the event and at last the seat's number into it. So
+//! A program takes an entry of its CPU's ring, reads the clock, writes the event and at last the entry's number into it. So
 //! what a ring holds is known by its head, and what of it is finished by the events themselves. Within a ring events are
-//! in the order of their seats, which is that of their times but for a program that interrupts another between the
+//! in the order of their entries, which is that of their times but for a program that interrupts another between the
 //! two; the merge brings the rings together, [`super::order`] the rest in order.
 
 use std::{
@@ -41,15 +41,15 @@ const WAKES_BYTES: u32 = 4096;
 pub(super) struct RingSizes {
     /// One more than the highest number of a CPU.
     pub cpus: usize,
-    /// log2 of the seats of each.
+    /// log2 of the entries of each.
     pub shift: u32,
 }
 
 impl RingSizes {
-    /// So much memory for all, shared out to the CPUs; at least 16 seats each.
+    /// So much memory for all, shared out to the CPUs; at least 16 entries each.
     pub fn of(ring_bytes: u32, cpus: usize) -> RingSizes {
-        let seats = ring_bytes as usize / size_of::<IoEvent>() / cpus.max(1);
-        RingSizes { cpus, shift: seats.max(16).ilog2() }
+        let entries = ring_bytes as usize / size_of::<IoEvent>() / cpus.max(1);
+        RingSizes { cpus, shift: entries.max(16).ilog2() }
     }
 }
 
@@ -63,7 +63,7 @@ struct Cursor {
 /// The consumer of all rings.
 pub(super) struct CpuRings {
     rings: Mapping,
-    seats: Mapping,
+    entries: Mapping,
     shift: u32,
     cpus: usize,
     wakes: Ring<u64>,
@@ -81,13 +81,13 @@ impl CpuRings {
     /// wake-ups.
     pub fn new(
         rings: BorrowedFd<'_>,
-        seats: BorrowedFd<'_>,
+        entries: BorrowedFd<'_>,
         wakes: BorrowedFd<'_>,
         RingSizes { cpus, shift }: RingSizes,
     ) -> io::Result<CpuRings> {
         Ok(CpuRings {
             rings: Mapping::writable(rings, cpus * size_of::<CpuRing>())?,
-            seats: Mapping::readable(seats, (cpus << shift) * size_of::<IoEvent>())?,
+            entries: Mapping::readable(entries, (cpus << shift) * size_of::<IoEvent>())?,
             shift,
             cpus,
             wakes: Ring::new(wakes, WAKES_BYTES)?,
@@ -104,20 +104,20 @@ impl CpuRings {
         unsafe { self.rings.start().cast::<CpuRing>().add(cpu).as_ref() }
     }
 
-    fn seat(&self, cpu: usize, number: u64) -> *const IoEvent {
+    fn entry(&self, cpu: usize, number: u64) -> *const IoEvent {
         let at = (cpu << self.shift) + (number & ((1 << self.shift) - 1)) as usize;
         // SAFETY: `at` is below `cpus << shift`, for which the mapping was made.
-        unsafe { self.seats.start().cast::<IoEvent>().add(at).as_ptr() }
+        unsafe { self.entries.start().cast::<IoEvent>().add(at).as_ptr() }
     }
 
-    /// The time of the event in a seat; `None` while it is being written.
+    /// The time of the event in an entry; `None` while it is being written.
     #[inline]
     fn stamp(&self, cpu: usize, number: u64) -> Option<u64> {
-        let event = self.seat(cpu, number);
-        // SAFETY: the pointer is good (`seat`); the word is only ever read and written atomically.
-        let seat = unsafe { AtomicU64::from_ptr((&raw const (*event).seat).cast_mut()) };
+        let event = self.entry(cpu, number);
+        // SAFETY: the pointer is good (`entry`); the word is only ever read and written atomically.
+        let entry = unsafe { AtomicU64::from_ptr((&raw const (*event).entry).cast_mut()) };
         // SAFETY: with its own number in it the kernel is through with it, until the tail passes it.
-        (seat.load(Ordering::Acquire) == number + 1).then(|| unsafe { (*event).stamp() })
+        (entry.load(Ordering::Acquire) == number + 1).then(|| unsafe { (*event).stamp() })
     }
 
     /// Hands out every event that is finished, of each ring up to the first unfinished one, merged by time.
@@ -144,7 +144,7 @@ impl CpuRings {
             cursor.at += 1;
             let (at, end) = (cursor.at, cursor.end);
             // SAFETY: `stamp` has found it finished, and the tail has not passed it.
-            take(unsafe { &*self.seat(cpu, number) });
+            take(unsafe { &*self.entry(cpu, number) });
             drained.records += 1;
             let following = if at < end { self.stamp(cpu, at) } else { None };
             drained.complete &= at == end || following.is_some();
@@ -160,7 +160,7 @@ impl CpuRings {
         drained
     }
 
-    /// The numbers of the seats that are taken on a CPU: the first, and the one after the last.
+    /// The numbers of the entries that are taken on a CPU: the first, and the one after the last.
     fn held(&self, cpu: usize) -> (u64, u64) {
         let ring = self.ring(cpu);
         (ring.tail.load(Ordering::Relaxed), ring.head.load(Ordering::Acquire))
@@ -173,7 +173,7 @@ impl CpuRings {
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         self.wakes.drain(|_| {});
         (0..self.cpus).for_each(|cpu| self.ring(cpu).awaited.store(1, Ordering::Relaxed));
-        // Either a program that takes a seat now sees that it is awaited, or its seat is seen here.
+        // Either a program that takes an entry now sees that it is awaited, or its entry is seen here.
         fence(Ordering::SeqCst);
         if !self.has_events() {
             let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
@@ -212,10 +212,10 @@ mod tests {
     /// The kernel's side of the rings, in files instead of maps.
     struct Kernel {
         rings: OwnedFd,
-        seats: OwnedFd,
+        entries: OwnedFd,
         wakes: OwnedFd,
         head: [u64; CPUS],
-        /// Seats that are taken and not filled, with the times that their events will have.
+        /// Entries that are taken and not filled, with the times that their events will have.
         unfinished: [VecDeque<(u64, u64)>; CPUS],
     }
 
@@ -228,7 +228,7 @@ mod tests {
             };
             Kernel {
                 rings: file(4096),
-                seats: file((CPUS << SHIFT) * size_of::<IoEvent>()),
+                entries: file((CPUS << SHIFT) * size_of::<IoEvent>()),
                 wakes: file(3 * 4096),
                 head: [0; CPUS],
                 unfinished: Default::default(),
@@ -238,34 +238,34 @@ mod tests {
         fn reader(&self) -> CpuRings {
             CpuRings::new(
                 self.rings.as_fd(),
-                self.seats.as_fd(),
+                self.entries.as_fd(),
                 self.wakes.as_fd(),
                 RingSizes { cpus: CPUS, shift: SHIFT },
             )
             .expect("mapped")
         }
 
-        fn take_seat(&mut self, cpu: usize, stamp: u64) {
+        fn reserve_entry(&mut self, cpu: usize, stamp: u64) {
             let number = self.head[cpu];
             self.head[cpu] += 1;
             pwrite(&self.rings, &self.head[cpu].to_ne_bytes(), (cpu * size_of::<CpuRing>()) as u64).expect("written");
             self.unfinished[cpu].push_back((number, stamp));
         }
 
-        /// Fills a seat: the event's time, and last its number. What lay there before is overwritten.
+        /// Fills an entry: the event's time, and last its number. What lay there before is overwritten.
         fn publish(&mut self, cpu: usize) {
             let Some((number, stamp)) = self.unfinished[cpu].pop_front() else { return };
             let at = (cpu << SHIFT) + (number as usize & ((1 << SHIFT) - 1));
             let event = (at * size_of::<IoEvent>()) as u64;
-            let (done, seat) = (std::mem::offset_of!(IoEvent, done_ns), std::mem::offset_of!(IoEvent, seat));
-            pwrite(&self.seats, &stamp.to_ne_bytes(), event + done as u64).expect("written");
-            pwrite(&self.seats, &(number + 1).to_ne_bytes(), event + seat as u64).expect("written");
+            let (done, entry) = (std::mem::offset_of!(IoEvent, done_ns), std::mem::offset_of!(IoEvent, entry));
+            pwrite(&self.entries, &stamp.to_ne_bytes(), event + done as u64).expect("written");
+            pwrite(&self.entries, &(number + 1).to_ne_bytes(), event + entry as u64).expect("written");
         }
     }
 
     proptest! {
-        /// Seats taken and filled by several CPUs in any order, drained at any time: each event comes once, each CPU's in
-        /// the order of its seats, none before it is finished; a drain says whether it met an unfinished one.
+        /// Entries taken and filled by several CPUs in any order, drained at any time: each event comes once, each CPU's in
+        /// the order of its entries, none before it is finished; a drain says whether it met an unfinished one.
         #[test]
         fn each_event_comes_once(steps in prop::collection::vec((0..CPUS, 0..4u8), 0..400)) {
             let mut kernel = Kernel::new();
@@ -275,7 +275,7 @@ mod tests {
                 match what {
                     0 if kernel.head[cpu] - reader.held(cpu).0 < 1 << SHIFT => {
                         clock += 1;
-                        kernel.take_seat(cpu, clock * CPUS as u64 + cpu as u64);
+                        kernel.reserve_entry(cpu, clock * CPUS as u64 + cpu as u64);
                     }
                     1 | 2 => kernel.publish(cpu),
                     3 => {
@@ -288,7 +288,7 @@ mod tests {
                             let finished = kernel.head[cpu] - kernel.unfinished[cpu].len() as u64;
                             let taken = seen.iter().filter(|s| *s % CPUS as u64 == cpu as u64).count() as u64;
                             prop_assert_eq!(taken, finished);
-                            prop_assert_eq!(reader.held(cpu).0, finished, "its seats are given back");
+                            prop_assert_eq!(reader.held(cpu).0, finished, "its entries are given back");
                         }
                     }
                     _ => {}
@@ -302,10 +302,10 @@ mod tests {
         let mut kernel = Kernel::new();
         let mut reader = kernel.reader();
         for stamp in 0..12 {
-            kernel.take_seat(2, stamp);
+            kernel.reserve_entry(2, stamp);
             kernel.publish(2);
         }
-        kernel.take_seat(0, 5);
+        kernel.reserve_entry(0, 5);
         let drained = reader.drain(|_| {});
         assert_eq!((drained.records, drained.complete, drained.fill), (12, false, 0.75));
     }
@@ -315,7 +315,7 @@ mod tests {
         let mut kernel = Kernel::new();
         let mut reader = kernel.reader();
         assert!(!reader.wait(Duration::from_millis(1)).expect("waited"), "nothing comes");
-        kernel.take_seat(1, 7);
+        kernel.reserve_entry(1, 7);
         assert!(reader.wait(Duration::from_secs(3600)).expect("waited"), "it is there already");
         assert_eq!(reader.ring(1).awaited.load(Ordering::Relaxed), 0, "nobody is to wake a reader that is awake");
     }

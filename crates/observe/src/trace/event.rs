@@ -36,8 +36,8 @@ pub(crate) struct IoEvent {
     pub generation: u32,
     pub origin: u8,
     pub unused: [u8; 3],
-    /// The number of its seat plus one, once it is finished.
-    pub seat: u64,
+    /// The number of its entry plus one, once it is finished.
+    pub entry: u64,
 }
 const _: () = assert!(size_of::<IoEvent>() == 104);
 
@@ -181,7 +181,7 @@ mod tests {
             generation: 77,
             origin: origin as u8,
             unused: [0; 3],
-            seat: 1,
+            entry: 1,
         }
     }
 

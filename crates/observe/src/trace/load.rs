@@ -233,12 +233,12 @@ fn load_form<'a>(
     let slots = slot_count(config.slots);
     // Of a 64-bit hash, so many bits are shifted out as leave the number of a slot.
     let shift: &'static u8 = &NUMBERS[64 - slots.trailing_zeros() as usize];
-    let RingSizes { cpus, shift: seat_shift } = config.rings;
+    let RingSizes { cpus, shift: entry_shift } = config.rings;
     loader
         .btf(Some(btf))
         .verifier_log_level(VerifierLogLevel::STATS)
         .map_max_entries("rings", cpus as u32)
-        .map_max_entries("seats", (cpus as u32) << seat_shift)
+        .map_max_entries("entries", (cpus as u32) << entry_shift)
         .map_max_entries("slots", slots)
         .map_max_entries("slot_notes", slots)
         .map_max_entries("slot_ends", slots)
@@ -246,7 +246,7 @@ fn load_form<'a>(
         .override_global("request_has_queue_argument", flag(form.arguments.request_has_queue), true)
         .override_global("bio_has_queue_argument", flag(form.arguments.bio_has_queue), true)
         .override_global("stores_in_order", flag(STORES_IN_ORDER), true)
-        .override_global("seat_shift", &NUMBERS[seat_shift as usize], true)
+        .override_global("entry_shift", &NUMBERS[entry_shift as usize], true)
         .override_global("flush_seq_bit", &NUMBERS[usize::from(features.request_flags.flush_seq & 31)], true)
         .override_global("io_stat_bit", &NUMBERS[usize::from(features.request_flags.io_stat & 31)], true)
         .override_global("has_io_start", flag(features.io_start), true)

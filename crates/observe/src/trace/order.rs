@@ -1,10 +1,10 @@
 //! Ordering across CPUs: a low-watermark reorder buffer.
 //!
 //! Each CPU writes its completions into a ring, with the time at which it read the clock. Neighbours in a ring may be
-//! swapped in time, because a program can be interrupted by another between two steps. The BPF programs take their seat
+//! swapped in time, because a program can be interrupted by another between two steps. The BPF programs take their entry
 //! in the ring *before* they read the clock. So a reader that reads the clock (T), then how far each ring is taken, then
 //! takes every event up to there without meeting an unfinished one, has every event stamped before T: an event with an
-//! earlier stamp had its seat by then. T, less a slack for stores that other CPUs do not see yet, is the *watermark*:
+//! earlier stamp had its entry by then. T, less a slack for stores that other CPUs do not see yet, is the *watermark*:
 //! what is older is complete and can leave in order, what is younger waits for the next drain. When an unfinished event
 //! stops a drain, the watermark stays where it was.
 //!

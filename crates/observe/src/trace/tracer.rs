@@ -411,7 +411,7 @@ pub(super) fn map_fd<'a>(bpf: &'a Ebpf, name: &str) -> Result<BorrowedFd<'a>, Tr
 
 fn map_rings(bpf: &Ebpf, sizes: RingSizes) -> Result<CpuRings, TraceError> {
     let fd = |name| map_fd(bpf, name);
-    CpuRings::new(fd("rings")?, fd("seats")?, fd("wakes")?, sizes).map_err(|e| refused("map its rings", &e))
+    CpuRings::new(fd("rings")?, fd("entries")?, fd("wakes")?, sizes).map_err(|e| refused("map its rings", &e))
 }
 
 fn map_slots(bpf: &Ebpf, slots: u32) -> Result<Slots, TraceError> {
@@ -427,7 +427,7 @@ pub(super) fn now_ns() -> u64 {
 }
 
 /// Loading goes through the whole of the kernel's type information, tens of megabytes once parsed; glibc keeps what
-/// was freed until told otherwise.
+/// was freed unless it is set.
 pub(super) fn release_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no arguments of consequence, no state of ours.

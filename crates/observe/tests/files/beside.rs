@@ -59,7 +59,7 @@ fn requests_of(calls: &[Call]) -> BTreeMap<String, Vec<Theirs>> {
     let mut all: BTreeMap<String, Vec<Theirs>> = BTreeMap::new();
     for call in calls {
         if call.name.starts_with("open") {
-            // One that failed, or was cut short and begun anew, has opened nothing.
+            // One that failed, or was cut short and restarted, has opened nothing.
             if let Some(path) = &call.opened {
                 let theirs = Theirs { fd: call.result, open: Some(call.clone()), ..Theirs::default() };
                 all.entry(bare(path)).or_default().push(theirs);
@@ -110,7 +110,7 @@ impl Times {
     }
 }
 
-/// Nanoseconds of the wall clock at `CLOCK_MONOTONIC` 0: of ten readings the one that took least, since whoever takes the
+/// Nanoseconds of the wall clock at `CLOCK_MONOTONIC` 0: of ten readings the one that took least, since a thread that takes the
 /// processor between two clocks moves them apart.
 fn wall_at_monotonic_zero() -> i64 {
     let now = |clock| {
@@ -187,7 +187,7 @@ fn compare(command: &[&Path], arguments: &[&str], data: &Path) -> (Vec<(String, 
     (ours, calls)
 }
 
-/// A program beside this file, told of the directory `data` in `tmp` and of `more`.
+/// A program beside this file, given the directory `data` in `tmp` and of `more`.
 fn compare_program(name: &str, tmp: &Path, more: &[&str]) -> (Vec<(String, Request)>, Vec<Call>) {
     let program = compiled(tmp, name);
     let data = tmp.join("data");
@@ -238,7 +238,7 @@ fn calls_that_signals_cut_short_are_the_same_to_strace() {
     assert!(r.first.iter().all(|io| io.bytes > 0) && r.close_ns.is_some_and(|ns| ns > 1_000_000), "{r:?}");
     let syncs: Vec<i64> = of("fuse/slow").iter().filter(|r| r.sync.is_some()).map(|r| r.failed).collect();
     assert_eq!(syncs, [0, i64::from(libc::EINTR)]);
-    // Begun anew by the kernel or by the program: one failed call, one I/O.
+    // Restarted by the kernel or by the program: one failed call, one I/O.
     let spliced = Sums { ios_out: 1, bytes_out: 100, failed: 1, ..Sums::default() };
     assert_eq!((sums("restarted"), sums("cut")), (vec![spliced], vec![spliced]));
     assert_eq!((of("leased").len(), sums("cold")[0].failed), (3, 1));

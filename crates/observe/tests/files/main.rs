@@ -1,4 +1,4 @@
-//! The tracer of file-level requests beside scripted programs and `strace` (privileged; skipped aloud elsewhere).
+//! The tracer of file-level requests beside scripted programs and `strace` (privileged; skipped with a message elsewhere).
 #![allow(clippy::unwrap_used)]
 
 mod beside;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The kernel half's table of slots (bpf/slots.bpf.h), compiled for user space and played through at random, by some threads
+ * The BPF programs's table of slots (bpf/slots.bpf.h), compiled for user space and played through at random, by some threads
  * at once: requests that start, are issued and complete, each step on any thread, and some whose end is not shown. Exits
  * with 1 at the first broken promise.
  *
@@ -54,7 +54,7 @@ enum state { IDLE, FLYING, HOMELESS };
 
 /* Of the same size and distance as in the kernel. */
 static char memory[REQUESTS][384] __attribute__((aligned(64)));
-/* What happens to one request happens in order: whoever acts on it holds it. */
+/* What happens to one request happens in order: the thread that acts on it holds it. */
 static struct request {
 	char is_held;
 	enum state state;

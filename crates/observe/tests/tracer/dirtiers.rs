@@ -161,7 +161,7 @@ fn pages_written_through_a_mapping_belong_to_their_process() {
 
 /// The buffered side of a device without a file system.
 #[test]
-fn pages_of_a_bare_device_belong_to_whoever_wrote_them() {
+fn pages_of_a_bare_device_belong_to_the_process_that_wrote_them() {
     let Some(_turn) = ready(&["losetup", "dd", "sync"]) else { return };
     let programs = tempfile::tempdir().unwrap();
     let a = Writer::new(programs.path(), "writer-a");

@@ -332,7 +332,7 @@ impl Traced {
 
     /// Says where our sums of latencies are shorter than the kernel's ticks by more than what lies outside of ours explains:
     /// the kernel's start is the time cached when the submitter's plug began (da4c8c3d0975, 6.9), and its end is read after
-    /// the bios were completed, which is after whoever waited for them was woken, and has perhaps taken the CPU; what was
+    /// the bios were completed, which is after the waiting thread was woken, and has perhaps taken the CPU; what was
     /// not recorded is missing from ours.
     pub fn shorter_than_the_kernels(&self, what: &str) -> Option<String> {
         let wake_up_ms = wake_up_ms();
@@ -350,7 +350,7 @@ impl Traced {
     }
 
     /// Fails if the tracer lost anything. What the kernel did not show it (a kernel that hides a process from BPF
-    /// does so for completions that interrupt it) is counted, must be little, and is said aloud.
+    /// does so for completions that interrupt it) is counted, must be little, and is printed.
     pub fn assert_nothing_lost(&self, what: &str) {
         let sum = |reason| self.missing(reason).iter().map(|c| c.ios).sum::<i64>();
         assert_eq!((sum(LossReason::RingFull), sum(LossReason::SlotClash)), (0, 0), "{what}: {:?}", self.lost);

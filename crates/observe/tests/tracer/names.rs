@@ -71,7 +71,7 @@ fn closed_files_are_found_by_number_with_their_exact_names() {
 }
 
 #[test]
-fn a_removed_file_that_is_open_is_told_as_deleted_and_a_closed_one_not_at_all() {
+fn a_removed_file_that_is_open_is_reported_as_deleted_and_a_closed_one_not_at_all() {
     if !may_open_by_number() {
         return;
     }
@@ -82,8 +82,8 @@ fn a_removed_file_that_is_open_is_told_as_deleted_and_a_closed_one_not_at_all() 
         let number = ino(&path);
         fs::remove_file(&path).unwrap();
         let me = Some(std::process::id() as i32);
-        let told = Names::new().file(numbered(dev, number), me);
-        assert_eq!(told, Some(format!("{} (deleted)", path.display())), "{kind}");
+        let reported = Names::new().file(numbered(dev, number), me);
+        assert_eq!(reported, Some(format!("{} (deleted)", path.display())), "{kind}");
         drop(file);
         assert_eq!(Names::new().file(numbered(dev, number), me), None, "{kind}");
     });
@@ -125,10 +125,10 @@ fn control_groups_are_found_by_their_ids() {
         return eprintln!("SKIP: no control group can be made: {e}");
     }
     let id = ino(&group);
-    let told = may_open_by_number().then(|| Names::new().cgroup(id));
+    let reported = may_open_by_number().then(|| Names::new().cgroup(id));
     fs::remove_dir(&group).unwrap();
-    if let Some(told) = told {
-        assert_eq!(told, Some(format!("/{name}")));
+    if let Some(reported) = reported {
+        assert_eq!(reported, Some(format!("/{name}")));
         assert_eq!(Names::new().cgroup(id), None, "it is gone");
     }
 }

@@ -52,7 +52,7 @@ fn cost_is_known_when_asked_for() {
 }
 
 #[test]
-fn the_doctor_is_told_what_is_there() {
+fn the_doctor_reports_what_is_there() {
     let c = capabilities();
     eprintln!("{c:?}");
     if rustix::process::geteuid().is_root() && c.btf {

@@ -38,7 +38,7 @@ fn a_disk_whose_accounting_is_switched_off_and_on() {
     assert!(unknown <= 2 * 512, "{unknown} of {ios} without a start");
 }
 
-/// All requests of a plug bear the kernel's one cached time (da4c8c3d0975, 6.9); ours are told apart.
+/// All requests of a plug bear the kernel's one cached time (da4c8c3d0975, 6.9); ours differ.
 #[test]
 fn requests_of_one_plug_have_starts_of_their_own() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };

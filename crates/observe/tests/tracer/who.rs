@@ -68,7 +68,7 @@ fn cached_io_belongs_to_its_file() {
 }
 
 #[test]
-fn reads_into_the_page_cache_are_told_from_direct_ones_and_from_read_ahead() {
+fn reads_into_the_page_cache_are_distinguished_from_direct_ones_and_from_read_ahead() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(64);
     // A mapping read at random is read page by page, a file read in sequence by read-ahead.

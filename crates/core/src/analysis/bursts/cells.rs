@@ -21,7 +21,7 @@ pub(in crate::analysis) fn other(class: Class) -> Class {
     if class == Class::Read { Class::Write } else { Class::Read }
 }
 
-/// Whoever is behind an I/O, as far as its source could tell.
+/// The actor behind an I/O, as far as its source could tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Actor {
     /// Process.
@@ -35,7 +35,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Whoever is behind `io`.
+    /// The actor behind `io`.
     pub fn of(io: &Io) -> Actor {
         Actor { tgid: io.tgid, comm: io.comm, origin: io.origin, file: io.inode() }
     }
@@ -85,7 +85,7 @@ impl Hasher for Mixed {
     }
 }
 
-/// Actors by number; 0 is whoever comes after the first [`Actors::MOST`].
+/// Actors by number; 0 is every actor after the first [`Actors::MAX_ACTORS`].
 #[derive(Debug)]
 struct Actors {
     known: Vec<Actor>,
@@ -95,7 +95,7 @@ struct Actors {
 }
 
 impl Actors {
-    const MOST: usize = 1 << 16;
+    const MAX_ACTORS: usize = 1 << 16;
     const NEAR_BITS: u32 = 6;
 
     fn number(&mut self, io: &Io) -> u32 {
@@ -123,7 +123,7 @@ impl Actors {
         for part in [front, back, tgid, actor.origin as u64, dev as u64, ino as u64, generation] {
             bits = (bits ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
-        let room = self.known.len() < Self::MOST;
+        let room = self.known.len() < Self::MAX_ACTORS;
         let next = self.known.len() as u32 + 1;
         match self.numbers.get(&bits) {
             Some(n) => *n,
@@ -190,7 +190,7 @@ pub struct Cells {
 
 impl Cells {
     /// So many cells are kept before they grow (32 bytes each).
-    pub const MOST: usize = 2_000_000;
+    pub const MAX_CELLS: usize = 2_000_000;
 
     /// The finest cell: 1 ms.
     pub const FINEST_NS: i64 = 1_000_000;
@@ -200,7 +200,7 @@ impl Cells {
 
     /// For what completes inside `window`.
     pub fn new(window: Window) -> Cells {
-        Cells::with_most(window, Self::MOST)
+        Cells::with_most(window, Self::MAX_CELLS)
     }
 
     fn with_most(window: Window, most: usize) -> Cells {
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn buffered_writes_are_told_from_others() {
+    fn buffered_writes_are_distinguished_from_others() {
         let dd = Actor {
             tgid: Some(12),
             comm: Some(Comm::new(b"dd")),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_moved_most_is_named() {
+    fn the_actor_that_moved_most_is_named() {
         let mut cells = Cells::new(Window::OPEN);
         for i in 0..50 {
             let at = i * 200_000;

@@ -13,7 +13,7 @@ use crate::analysis::stream::requests::{Request, Requests};
 use crate::model::Class;
 
 /// Bursts that are kept of one stream; the largest.
-pub const MOST_BURSTS: usize = 1000;
+pub const MAX_BURSTS: usize = 1000;
 
 /// Bursts closer than this are one.
 const GAP_NS: i64 = 100_000_000;
@@ -32,7 +32,7 @@ pub struct BurstDetail {
     pub second: SampledView,
     /// Through samples of 15 s; `None` in a recording that is shorter, and for bursts that are not among the largest.
     pub quarter_minute: Option<SampledView>,
-    /// Through samples of a minute, likewise.
+    /// Through samples of a minute.
     pub minute: Option<SampledView>,
     /// What a cloud volume's micro-bursting formula says of the minute that holds its peak: bytes over the seconds in which
     /// there was any I/O. An estimate printed for comparison.
@@ -129,7 +129,7 @@ pub(in crate::analysis) fn bursts_of(
         // A stream that bursts a hundred thousand times is a steady one.
         LimitSource::User | LimitSource::Link => bursts::find(series, limit, &rule)
             .into_iter()
-            .take(MOST_BURSTS * 100)
+            .take(MAX_BURSTS * 100)
             .filter_map(|b| Some((excess(&bins, (b.first as u64, b.end as u64), slots, &sizes)?, b)))
             .map(|(e, b)| (b, e))
             .collect(),
@@ -263,9 +263,9 @@ pub(in crate::analysis) fn largest(bursts: Vec<BurstDetail>, around: &Surroundin
 
 /// The same without their surroundings.
 pub(in crate::analysis) fn largest_alone(mut bursts: Vec<BurstDetail>) -> Vec<BurstDetail> {
-    if bursts.len() > MOST_BURSTS {
+    if bursts.len() > MAX_BURSTS {
         bursts.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
-        bursts.truncate(MOST_BURSTS);
+        bursts.truncate(MAX_BURSTS);
         bursts.sort_by_key(|b| b.burst.from_ns);
     }
     bursts

@@ -17,7 +17,7 @@ use crate::model::{Class, DevId};
 const TOLD_BURSTS: usize = 3;
 
 /// Longer ones one-second samples do show, or they are no bursts but the load itself.
-const LONGEST_NS: i64 = 1_500_000_000;
+const MAX_NS: i64 = 1_500_000_000;
 
 /// Those of one stream of one device.
 pub(in crate::analysis) fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) -> Vec<Finding> {
@@ -62,7 +62,7 @@ pub(in crate::analysis) fn conclude_table(
     found
 }
 
-/// Whose bursts are told.
+/// Whose bursts are reported.
 struct Bursting {
     dev: Option<DevId>,
     class: Class,
@@ -78,7 +78,7 @@ fn hidden_bursts(source: &Bursting, bursts: &[BurstDetail], path_of: PathOf) -> 
 }
 
 fn is_microburst(b: &BurstDetail) -> bool {
-    b.burst.to_ns - b.burst.from_ns <= LONGEST_NS
+    b.burst.to_ns - b.burst.from_ns <= MAX_NS
 }
 
 fn microburst(source: &Bursting, b: &BurstDetail, all: usize, path_of: PathOf) -> Finding {
@@ -175,7 +175,7 @@ mod tests {
         builder.finish(60_000_000_000)
     }
 
-    fn told(report: &Report) -> usize {
+    fn reported(report: &Report) -> usize {
         report.findings.iter().filter(|f| f.kind == FindingKind::Microburst).count()
     }
 
@@ -183,14 +183,14 @@ mod tests {
     fn independent_requests_make_no_finding_however_they_cluster() {
         for seed in 1..13 {
             let report = report(seed, 0);
-            assert_eq!((told(&report), report.details[0].streams[0].bursts_found), (0, 0), "seed {seed}");
+            assert_eq!((reported(&report), report.details[0].streams[0].bursts_found), (0, 0), "seed {seed}");
         }
     }
 
     #[test]
-    fn what_comes_at_once_is_told_among_them() {
+    fn what_comes_at_once_is_reported_among_them() {
         let report = report(7, 2);
-        assert_eq!(told(&report), 2);
+        assert_eq!(reported(&report), 2);
         let from_s: Vec<i64> = report.findings.iter().map(|f| f.from_ns / 1_000_000_000).collect();
         assert!([3, 12].iter().all(|s| from_s.contains(s) || from_s.contains(&(s - 1))), "{from_s:?}");
     }

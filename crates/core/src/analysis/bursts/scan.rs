@@ -48,7 +48,7 @@ impl Excess {
 
     /// So few that it is none of them.
     pub fn is_rare(&self, bins: u64) -> bool {
-        self.by_chance(bins) <= MOST_BY_CHANCE
+        self.by_chance(bins) <= MAX_BY_CHANCE
     }
 }
 
@@ -59,17 +59,17 @@ const EXCESS: f64 = 1.8;
 const GAP_NS: i64 = 100_000_000;
 
 /// Longer stretches are load; one-second samples show them.
-const LONGEST_NS: i64 = 1_500_000_000;
+const MAX_NS: i64 = 1_500_000_000;
 
 /// Fewer I/Os or bytes than these are no burst.
 const MIN_IOS: f64 = 32.0;
 const MIN_BYTES: f64 = 1_048_576.0;
 
 /// Expected by chance in the whole recording.
-const MOST_BY_CHANCE: f64 = 0.002;
+const MAX_BY_CHANCE: f64 = 0.002;
 
 /// More bursts in a segment than these are the stream's own texture.
-const MOST_IN_SEGMENT: usize = 32;
+const MAX_IN_SEGMENT: usize = 32;
 
 /// A stream that reaches this share of a burst's rate more often than that is of the same texture, whether or not its other
 /// stretches last long enough to be bursts; seen in windows that hold so much at the burst's rate.
@@ -325,7 +325,7 @@ impl Stream<'_> {
         let length = (to - from) as f64;
         let mu = self.background.rate * length;
         let chances = CHOICES / length;
-        let most = MOST_BY_CHANCE / (self.range.1 - self.range.0) as f64;
+        let most = MAX_BY_CHANCE / (self.range.1 - self.range.0) as f64;
         // The plain stream is the likelier one to refuse it, and quick.
         if law.tail(x, mu) * chances > most {
             return None;
@@ -352,13 +352,13 @@ impl Stream<'_> {
                 last_end = Some(from + wide);
             }
         }
-        stretches > MOST_IN_SEGMENT
+        stretches > MAX_IN_SEGMENT
     }
 }
 
 /// The bursts of one measure. What it sustains for long becomes its background.
 fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
-    let longest = (LONGEST_NS / stream.dt_ns).max(1) as u64;
+    let longest = (MAX_NS / stream.dt_ns).max(1) as u64;
     let judged = |stream: &Stream| -> (Vec<Excess>, Vec<Excess>) {
         let all = stream.excursions().into_iter().filter_map(|(first, last)| stream.judge(first, last));
         all.partition(|e| e.end - e.first <= longest)
@@ -393,7 +393,7 @@ pub(in crate::analysis) fn segment(bins: &[Bin], range: (u64, u64), dt_ns: i64, 
         let mut stream = Stream { measure, values: &values, law: &law, background, range, dt_ns };
         let mut found = bursts_of(&mut stream);
         // More of them are texture without a closer look.
-        if found.len() <= MOST_IN_SEGMENT {
+        if found.len() <= MAX_IN_SEGMENT {
             found.retain(|e| !stream.is_texture(e));
         }
         all.extend(found);
@@ -407,7 +407,7 @@ pub(in crate::analysis) fn segment(bins: &[Bin], range: (u64, u64), dt_ns: i64, 
         }
     }
     // So many are the stream's own texture.
-    if kept.len() > MOST_IN_SEGMENT {
+    if kept.len() > MAX_IN_SEGMENT {
         return Vec::new();
     }
     kept.sort_by_key(|e| e.first);

@@ -33,8 +33,8 @@ const MIN_LIGHT: usize = 6;
 const LONG_QUEUE: f64 = 2.0;
 const SHORT_QUEUE: f64 = 1.3;
 /// At most this share of the windows at the limit has a short queue, and of all is faster.
-const MOST_SHORT: f64 = 0.3;
-const MOST_FASTER: f64 = 0.02;
+const MAX_SHORT: f64 = 0.3;
+const MAX_FASTER: f64 = 0.02;
 /// Requests of less than 64 KiB are limited by their number, if by anything.
 const MIN_REQUEST: f64 = 65_536.0;
 /// A warning has this share of the time.
@@ -119,7 +119,7 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
     let faster = all.iter().filter(|w| w.bytes_per_s > limit * (1.0 + WIDTH)).count();
     let share = on.len() as f64 / (load.windows as f64 * load.len_ns as f64 / window_ns as f64).max(1.0);
     let enough = on.len() >= MIN_WINDOWS && share >= MIN_SHARE && on.len() as f64 >= MIN_OF_BUSY * full.len() as f64;
-    if !enough || faster as f64 > MOST_FASTER * active as f64 {
+    if !enough || faster as f64 > MAX_FASTER * active as f64 {
         return None;
     }
     let light: Vec<&Joined> =
@@ -136,7 +136,7 @@ pub(in crate::analysis) fn find(load: &Load, dev: DevId, losses: &Losses) -> Opt
     let needed = ios_per_s * light_us / 1e6;
     let long = on.iter().filter(|w| w.in_flight >= LONG_QUEUE * needed.max(1.0)).count();
     let short = on.iter().filter(|w| w.in_flight < SHORT_QUEUE * needed.max(1.0)).count();
-    let queues = 2 * long >= on.len() && short as f64 <= MOST_SHORT * on.len() as f64;
+    let queues = 2 * long >= on.len() && short as f64 <= MAX_SHORT * on.len() as f64;
     if light.len() < MIN_LIGHT || !alike || !queues || request_bytes < MIN_REQUEST || !by_bytes(&on) {
         return None;
     }

@@ -71,16 +71,16 @@ pub struct LoadWindows {
 
 impl LoadWindows {
     /// Shortest window: 100 ms.
-    pub const SHORTEST_NS: i64 = 100_000_000;
+    pub const MIN_NS: i64 = 100_000_000;
 
     /// Most windows: two to four hours at 100 ms.
-    pub const MOST: usize = 1 << 17;
+    pub const MAX_WINDOWS: usize = 1 << 17;
 
     /// Over `window`.
     pub fn new(window: Window) -> LoadWindows {
         LoadWindows {
             window,
-            len_ns: Self::SHORTEST_NS,
+            len_ns: Self::MIN_NS,
             level: 0,
             since_ns: window.from_ns,
             sums: KeptSlots::default(),
@@ -110,7 +110,7 @@ impl LoadWindows {
         while self.since_ns < to_ns {
             let (slot, near) = &mut self.swept;
             let i = slot.index(self.since_ns, self.window.from_ns, self.len_ns) as usize;
-            if i >= Self::MOST {
+            if i >= Self::MAX_WINDOWS {
                 self.halve();
                 continue;
             }
@@ -127,7 +127,7 @@ impl LoadWindows {
         while self.window.contains(done_ns) {
             let (slot, near) = &mut self.completed;
             let i = slot.index(done_ns, self.window.from_ns, self.len_ns) as usize;
-            if i >= Self::MOST {
+            if i >= Self::MAX_WINDOWS {
                 self.halve();
                 continue;
             }

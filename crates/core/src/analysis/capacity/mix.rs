@@ -11,7 +11,7 @@ use crate::analysis::stream::window::Window;
 use crate::model::{Class, SECTOR_BYTES};
 
 /// Fewer I/Os alone on the device tell nothing of their cost.
-const LEAST_ALONE: u64 = 30;
+const MIN_ALONE: u64 = 30;
 
 /// What one I/O of a class costs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -54,7 +54,7 @@ struct Sums {
 
 impl Sums {
     fn cost(&self) -> Option<Cost> {
-        if self.n < LEAST_ALONE as f64 {
+        if self.n < MIN_ALONE as f64 {
             return None;
         }
         let spread = self.xx - self.x * self.x / self.n;

@@ -189,8 +189,8 @@ struct Estimate {
 }
 
 /// A knee below this is no device's: one I/O at a time gives 1, less noise.
-const LEAST_KNEE: f64 = 0.8;
-/// On a plateau the device has no time to idle; M/M/1, the idlest, has this at the shortest plateau that is told as one.
+const MIN_KNEE: f64 = 0.8;
+/// On a plateau the device has no time to idle; M/M/1, the idlest, has this at the shortest plateau that is reported as one.
 const BUSY_PERCENT: f64 = 85.0;
 /// Never idle, up to what rounding and the moments between two I/Os take.
 const FULL_PERCENT: f64 = 99.0;
@@ -205,7 +205,7 @@ impl Estimate {
     /// says that less than one I/O at a time is all that the device can do.
     fn reached_capacity(&self) -> bool {
         self.knee().is_some_and(|knee| {
-            knee >= LEAST_KNEE && self.plateau_busy >= BUSY_PERCENT && self.min_in_flight <= LIGHT * knee
+            knee >= MIN_KNEE && self.plateau_busy >= BUSY_PERCENT && self.min_in_flight <= LIGHT * knee
         })
     }
 
@@ -248,7 +248,7 @@ impl Sample {
     /// Times it is drawn anew.
     const DRAWS: usize = 200;
     /// Fewer blocks say nothing of their own spread.
-    const LEAST_BLOCKS: usize = 8;
+    const MIN_BLOCKS: usize = 8;
 
     fn of(load: &Load) -> Sample {
         let len = load.windows.div_ceil(Self::BLOCKS).next_multiple_of(10).max(10);
@@ -318,7 +318,7 @@ impl Sample {
     }
 
     fn bootstrap(&self, whole: &Estimate) -> Vec<Estimate> {
-        if self.blocks < Self::LEAST_BLOCKS {
+        if self.blocks < Self::MIN_BLOCKS {
             return Vec::new();
         }
         let mut lot = Shuffler::new(0x5eed_0a18);

@@ -28,11 +28,11 @@ const MIN_IOS: u64 = 700;
 /// One in so many goes into the last place.
 const INTO_LAST: u64 = 4;
 /// For this share of its time a place may be free: those that wait come in after the ones that leave.
-const MOST_FREE: f64 = 0.5;
+const MAX_FREE: f64 = 0.5;
 /// A warning has this share of the recording, and requests that wait for longer than the device takes.
 const WARNING: f64 = 0.2;
 /// Stretches kept; of more the shortest are forgotten.
-const MOST: usize = 4096;
+const MAX_STRETCHES: usize = 4096;
 
 /// A run of issues.
 #[derive(Debug, Clone, Copy)]
@@ -97,12 +97,12 @@ impl FullSweep {
     fn close(&mut self) {
         let is_full = |s: &Stretch| {
             let len_ns = s.to_ns - s.from_ns;
-            len_ns >= MIN_NS && s.last_places * INTO_LAST >= s.ios && s.free_ns as f64 <= MOST_FREE * len_ns as f64
+            len_ns >= MIN_NS && s.last_places * INTO_LAST >= s.ios && s.free_ns as f64 <= MAX_FREE * len_ns as f64
         };
         self.found.extend(self.open.take().filter(is_full));
-        if self.found.len() >= 2 * MOST {
+        if self.found.len() >= 2 * MAX_STRETCHES {
             self.found.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
-            self.found.truncate(MOST);
+            self.found.truncate(MAX_STRETCHES);
         }
     }
 

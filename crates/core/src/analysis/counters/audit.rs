@@ -80,7 +80,7 @@ pub fn audit(coarse: &[IntervalRates], fine: &[IntervalRates]) -> Vec<AuditRow> 
 }
 
 /// More lengths of interval than this are no tables of several resolutions, but rows without a regular interval.
-const MOST_RESOLUTIONS: usize = 8;
+const MAX_RESOLUTIONS: usize = 8;
 
 /// The audit of every device of which rows of two resolutions are there; sums over all devices (which importers name by
 /// their resolution) are one and the same device here.
@@ -91,12 +91,12 @@ pub fn audit_tables(rates: &RateRows, devices: &[Device]) -> Vec<AuditRow> {
     let mut lengths: BTreeMap<DevId, BTreeSet<i64>> = BTreeMap::new();
     for r in counted() {
         let of = lengths.entry(key(&r)).or_default();
-        if of.len() <= MOST_RESOLUTIONS {
+        if of.len() <= MAX_RESOLUTIONS {
             of.insert(r.interval_ns());
         }
     }
     // Most logs have one resolution, and may have millions of rows: those are not unpacked.
-    lengths.retain(|_, of| (2..=MOST_RESOLUTIONS).contains(&of.len()));
+    lengths.retain(|_, of| (2..=MAX_RESOLUTIONS).contains(&of.len()));
     let mut tables: BTreeMap<DevId, BTreeMap<i64, Vec<IntervalRates>>> = BTreeMap::new();
     for r in counted().filter(|r| lengths.contains_key(&key(r))) {
         tables.entry(key(&r)).or_default().entry(r.interval_ns()).or_default().push(r);

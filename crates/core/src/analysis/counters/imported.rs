@@ -135,7 +135,7 @@ pub fn unclassed_ios(rates: &[IntervalRates], window: std::ops::Range<i64>) -> u
 }
 
 /// Longer rows show no burst that one-second samples hide.
-const LONGEST_ROW_NS: i64 = 100_000_000;
+const MAX_ROW_NS: i64 = 100_000_000;
 
 /// The bursts (A13) in tables of rows of a tenth of a second or less, in `window`. `limit_of` is what a device can carry, if
 /// the user knows; else the table's own peak is the measure.
@@ -182,7 +182,7 @@ fn series(rows: &[&IntervalRates], class: Class) -> Option<Series> {
     let dt_ns = *lengths.get(lengths.len() / 2)?;
     let (from_ns, to_ns) = (rows.iter().map(|r| r.from_ns).min()?, rows.iter().map(|r| r.to_ns).max()?);
     let slots = usize::try_from((to_ns - from_ns).checked_add(dt_ns - 1)? / dt_ns).ok()?;
-    if dt_ns > LONGEST_ROW_NS || slots > 16 * rows.len() {
+    if dt_ns > MAX_ROW_NS || slots > 16 * rows.len() {
         return None;
     }
     let (mut bytes, mut ios) = (vec![0; slots], vec![0; slots]);

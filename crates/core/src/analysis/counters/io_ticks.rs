@@ -197,7 +197,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn releases_are_told_apart() {
+    fn releases_are_distinguished() {
         let of = |r| Regime::of_release(r);
         assert_eq!(of("6.18.44-cloud-amd64"), Some(Regime::Sampled));
         assert_eq!(of("6.10.0-rc1"), Some(Regime::Sampled));

@@ -19,10 +19,10 @@ use crate::analysis::timeline::{CounterRates, Flow};
 use crate::model::{Class, DevId};
 
 /// Intervals with I/O that are kept of a class, for its clocks: a day at one a second, with up to eight submissions each.
-const MOST_INTERVALS: usize = 8 * 86_400;
+const MAX_INTERVALS: usize = 8 * 86_400;
 
 /// I/Os of a class that stand for all of them where one class is judged by the other.
-const MOST_SPREAD: usize = 1 << 20;
+const MAX_SPREAD: usize = 1 << 20;
 
 /// Where means of intervals come from.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(in crate::analysis) fn findings(
 #[derive(Debug, Default)]
 pub(in crate::analysis) struct Counted {
     flows: [Option<Flow>; 4],
-    /// What reads and writes did in each interval, as submissions at its beginning, for the first [`MOST_INTERVALS`] with any.
+    /// What reads and writes did in each interval, as submissions at its beginning, for the first [`MAX_INTERVALS`] with any.
     submitted: [Vec<Request>; 2],
     /// Beginning, length and flow of those intervals.
     intervals: [Vec<(i64, i64, Flow)>; 2],
@@ -75,12 +75,12 @@ impl Counted {
         let span_ns = rates.to_ns - rates.from_ns;
         self.shortest_ns = if self.shortest_ns > 0 { self.shortest_ns.min(span_ns) } else { span_ns };
         for (submitted, flow) in self.submitted.iter_mut().zip(&rates.flows) {
-            if let Some(flow) = flow.filter(|f| f.ios > 0 && submitted.len() < MOST_INTERVALS) {
+            if let Some(flow) = flow.filter(|f| f.ios > 0 && submitted.len() < MAX_INTERVALS) {
                 submitted.extend(Request::spread(rates.from_ns, span_ns, flow.ios, flow.bytes));
             }
         }
         for (intervals, flow) in self.intervals.iter_mut().zip(&rates.flows) {
-            if let Some(flow) = flow.filter(|f| f.ios > 0 && f.total_ns > 0 && intervals.len() < MOST_INTERVALS) {
+            if let Some(flow) = flow.filter(|f| f.ios > 0 && f.total_ns > 0 && intervals.len() < MAX_INTERVALS) {
                 intervals.push((rates.from_ns, span_ns, flow));
             }
         }
@@ -122,7 +122,7 @@ impl Counted {
     /// The I/Os of each interval, spread over it, at the mean latency; at most 64 of one.
     fn spread(&self, class: Class) -> Vec<Request> {
         let intervals = &self.intervals[class as usize];
-        let most = (MOST_SPREAD / intervals.len().max(1)).clamp(1, 64) as u64;
+        let most = (MAX_SPREAD / intervals.len().max(1)).clamp(1, 64) as u64;
         let of = |(from_ns, span_ns, flow): &(i64, i64, Flow)| {
             let (from_ns, span_ns, n) = (*from_ns, *span_ns, flow.ios.min(most) as i64);
             let mean_ns = flow.total_ns / flow.ios.max(1) as i64;

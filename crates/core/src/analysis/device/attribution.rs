@@ -62,7 +62,7 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    const MOST: i64 = 1 << 15;
+    const MAX_BINS: i64 = 1 << 15;
 
     /// Over `window`.
     pub fn new(window: Window) -> Attribution {
@@ -74,7 +74,7 @@ impl Attribution {
     pub fn push(&mut self, io: &Io) {
         let flow = Flow { ios: 1, bytes: io.bytes.max(0) as u64, total_ns: io.total_ns() };
         // What began earlier lies in an earlier bin.
-        while self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns) >= Self::MOST {
+        while self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns) >= Self::MAX_BINS {
             self.halve();
         }
         let i = self.completed.0.index(io.done_ns, self.window.from_ns, self.bin_ns).max(0) as u32;

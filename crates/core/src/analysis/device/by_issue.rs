@@ -13,7 +13,7 @@ use crate::analysis::stream::requests::Requests;
 use crate::analysis::stream::window::Window;
 
 /// Requests kept of all devices together; beyond that the largest samples give way.
-const MOST_REQUESTS: usize = 1 << 20;
+const MAX_REQUESTS: usize = 1 << 20;
 
 /// What is swept of one device in the order of issue.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl SweptByIssue {
     /// Keeps the requests of `all` devices within a bound that does not grow with their number.
     pub fn bound(all: &mut [SweptByIssue]) {
         let mut samples: Vec<_> = all.iter_mut().flat_map(|s| &mut s.met.samples).collect();
-        within_budget(&mut samples, MOST_REQUESTS, |s| s.kept().len(), |s| s.halve());
+        within_budget(&mut samples, MAX_REQUESTS, |s| s.kept().len(), |s| s.halve());
     }
 
     /// How device times of reads and of writes changed, and their second modes.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::analysis::bursts::Limit;
 use crate::analysis::bursts::cells::{Actor, CLASSES, Cells, Series, Slot};
-pub use crate::analysis::bursts::detail::{BurstDetail, MOST_BURSTS};
+pub use crate::analysis::bursts::detail::{BurstDetail, MAX_BURSTS};
 use crate::analysis::bursts::detail::{Found, Surroundings, find_bursts, largest};
 use crate::analysis::bursts::envelope::{Unevenness, most_bytes, unevenness_of};
 use crate::analysis::bursts::stream_scan::BurstScan;
@@ -40,7 +40,7 @@ const SAMPLE: usize = 1 << 17;
 
 /// Finest slots for bursts, and the most of them in which anything is in flight.
 pub(in crate::analysis) const BURST_SLOT_NS: i64 = 10_000_000;
-const MOST_SLOTS: i64 = 1_000_000;
+const MAX_SLOTS: i64 = 1_000_000;
 
 /// What is swept of one device in the order of start.
 #[derive(Debug)]
@@ -104,15 +104,15 @@ pub(in crate::analysis) struct Completed {
 }
 
 /// Bins and requests kept of all devices together; beyond that the largest give way.
-const MOST_BINS: usize = 1 << 19;
-const MOST_REQUESTS: usize = 1 << 21;
+const MAX_BINS: usize = 1 << 19;
+const MAX_REQUESTS: usize = 1 << 21;
 
 impl Completed {
     /// Keeps what `all` devices hold within bounds that do not grow with their number or the recording.
     pub fn bound(all: &mut [Completed]) {
-        within_budget(all, MOST_BINS, |c| c.attribution.kept(), |c| c.attribution.halve());
+        within_budget(all, MAX_BINS, |c| c.attribution.kept(), |c| c.attribution.halve());
         let mut streams: Vec<&mut Requests> = all.iter_mut().flat_map(|c| &mut c.requests).collect();
-        within_budget(&mut streams, MOST_REQUESTS, |r| r.kept().len(), |r| r.halve());
+        within_budget(&mut streams, MAX_REQUESTS, |r| r.kept().len(), |r| r.halve());
     }
 
     pub fn new(window: Window) -> Completed {
@@ -153,7 +153,7 @@ pub struct StreamDetail {
     pub slot_ns: i64,
     /// Against which bursts were judged; `None` without I/O.
     pub limit: Option<Limit>,
-    /// The bursts, in order of time; at most [`MOST_BURSTS`], the largest.
+    /// The bursts, in order of time; at most [`MAX_BURSTS`], the largest.
     pub bursts: Vec<BurstDetail>,
     /// How many there were.
     pub bursts_found: usize,
@@ -376,7 +376,7 @@ fn series_of(around: &Around, class: Class) -> Series {
 /// Slots in which bursts within `busy_ns` of time are looked for.
 pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
     let mut dt_ns = BURST_SLOT_NS;
-    while busy_ns / dt_ns > MOST_SLOTS {
+    while busy_ns / dt_ns > MAX_SLOTS {
         dt_ns *= 10;
     }
     dt_ns

@@ -210,7 +210,7 @@ impl Intervals {
     pub fn close(&mut self) -> Closed {
         let (from_ns, to_ns) = (self.from_ns, self.end_ns);
         let later = std::mem::take(&mut self.later);
-        // Those that were in flight at the end have begun in this interval; their ends wait for the next.
+        // Those that were in flight at the end have started in this interval; their ends wait for the next.
         (self.from_ns, self.end_ns) = (to_ns, i64::MAX);
         for io in &later {
             self.in_flight(io, from_ns);

@@ -18,7 +18,7 @@ pub const SLOT_NS: i64 = 2_000_000;
 pub const GROUP_NS: i64 = 20 * 60 * 1_000_000_000;
 
 /// Most groups: a day of them.
-const MOST_GROUPS: i64 = 72;
+const MAX_GROUPS: i64 = 72;
 
 /// The length of a group over `window`: [`GROUP_NS`], and in a recording of more than a day as many of it as leave a day's
 /// number of groups.
@@ -26,7 +26,7 @@ pub fn group_ns(window: Window) -> i64 {
     if window.to_ns == i64::MAX {
         GROUP_NS
     } else {
-        GROUP_NS * ((window.len_ns() - 1).max(0) / GROUP_NS / MOST_GROUPS + 1)
+        GROUP_NS * ((window.len_ns() - 1).max(0) / GROUP_NS / MAX_GROUPS + 1)
     }
 }
 

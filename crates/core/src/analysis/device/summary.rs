@@ -1,4 +1,4 @@
-//! What is told of each device: its classes, its busy time, its concurrency.
+//! What is reported of each device: its classes, its busy time, its concurrency.
 
 use serde::Serialize;
 

@@ -43,7 +43,7 @@ impl Method {
 }
 
 /// Fewer looks than this say less than a biased counter.
-const LEAST_LOOKS: u32 = 50;
+const MIN_LOOKS: u32 = 50;
 
 /// How often something was in flight when one looked. For kernels whose `io_ticks` cannot be trusted: unbiased as long
 /// as the looks do not keep step with the load; one standard deviation is `sqrt(U(1-U)/n)`.
@@ -96,7 +96,7 @@ impl Estimator {
     /// As [`Estimator::busy`]; where the counter cannot be trusted the looks decide, if there were enough of them.
     pub fn busy_with_looks(&self, delta: &Delta, looks: Looks) -> Busy {
         let busy = self.busy(delta);
-        if !self.wants_looks() || looks.n < LEAST_LOOKS || busy.busy_percent.is_none() {
+        if !self.wants_looks() || looks.n < MIN_LOOKS || busy.busy_percent.is_none() {
             return busy;
         }
         let share = f64::from(looks.busy) / f64::from(looks.n);

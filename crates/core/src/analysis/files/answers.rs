@@ -1,4 +1,4 @@
-//! What is told of file-level requests: the tables behind `iolens files`, as its JSON document has them.
+//! What is reported of file-level requests: the tables behind `iolens files`, as its JSON document has them.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ pub struct SlowIo {
     pub us: f64,
     /// Bytes.
     pub bytes: i64,
-    /// From memory; `None` where that cannot be told.
+    /// From memory; `None` where that is not known.
     pub cache_hit: Option<bool>,
 }
 

@@ -26,7 +26,7 @@ struct Span {
 }
 
 /// Most block I/Os kept: some 200 MB.
-const MOST: i128 = 5_000_000;
+const MAX_IOS: i128 = 5_000_000;
 
 impl BlockIos {
     /// Takes a completed block I/O. Only reads and direct writes belong to the task that submitted them.
@@ -38,7 +38,7 @@ impl BlockIos {
         let Some(tgid) = io.tgid.filter(|_| io.origin.is_by_submitter()) else { return };
         self.attributed_bytes += i128::from(io.bytes);
         let spans = self.by_process.entry(tgid).or_default();
-        if (spans.len() as i128) < MOST {
+        if (spans.len() as i128) < MAX_IOS {
             spans.push(Span { start_ns: io.start_ns(), done_ns: io.done_ns, bytes: io.bytes, ino: io.ino });
         }
         self.ordered = false;
@@ -56,7 +56,7 @@ impl BlockIos {
     }
 
     /// Nanoseconds of block I/O (start to done, clipped to the request) that the request's process submitted between
-    /// its opening and its last data I/O, for its file where the kernel told the file; and bytes. Through io_uring they
+    /// its opening and its last data I/O, for its file where the kernel named the file; and bytes. Through io_uring they
     /// may overlap. `None` without a known start. After [`BlockIos::order`].
     pub fn within(&self, r: &Request) -> Option<(i64, i64)> {
         let total = r.total_ns().filter(|_| r.sync.is_none())?;
@@ -129,10 +129,10 @@ impl Gap {
 /// Synchronous reads of a request and those that found their data in memory: neither submitted block I/O nor slept.
 /// `None` for requests that wrote, too, or went through io_uring, where the counts do not tell which is which.
 pub fn reads_and_hits(r: &Request) -> Option<(i64, i64)> {
-    let told = r.class() == RequestClass::In && !r.flags.has(RequestFlags::IO_URING);
+    let reported = r.class() == RequestClass::In && !r.flags.has(RequestFlags::IO_URING);
     // A read that submitted block I/O has slept as well, unless it was direct and polled: the larger count is the union
     // but for reads that submitted without waiting.
-    told.then(|| (r.ios_in, (r.ios_in - r.device_ios.max(r.slept_ios)).max(0)))
+    reported.then(|| (r.ios_in, (r.ios_in - r.device_ios.max(r.slept_ios)).max(0)))
 }
 
 #[cfg(test)]

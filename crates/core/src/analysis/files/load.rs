@@ -44,7 +44,7 @@ pub struct DurationByLoad {
 }
 
 /// Pairs grow with the square: of more I/Os a fair sample is taken.
-const MOST: usize = 500;
+const MAX_SAMPLE: usize = 500;
 
 /// Relates durations to loads; `None` with fewer than three I/Os.
 pub fn duration_by_load(ios: &[LoadedIo]) -> Option<DurationByLoad> {
@@ -61,9 +61,9 @@ pub fn duration_by_load(ios: &[LoadedIo]) -> Option<DurationByLoad> {
     });
     let deciles = deciles.collect();
     let mut sample = sorted;
-    if sample.len() > MOST {
+    if sample.len() > MAX_SAMPLE {
         Shuffler::new(11).shuffle(&mut sample);
-        sample.truncate(MOST);
+        sample.truncate(MAX_SAMPLE);
     }
     let theil_sen = theil_sen(&sample);
     Some(DurationByLoad {

@@ -60,7 +60,7 @@ pub struct DirectPoint {
     pub first_ns: Option<i64>,
     /// Duration of the second.
     pub second_ns: Option<i64>,
-    /// Whether the second found its data in memory; `None` where that cannot be told.
+    /// Whether the second found its data in memory; `None` where that is not known.
     pub second_hit: Option<bool>,
     /// Mean duration of those after the first.
     pub later_ns: Option<i64>,

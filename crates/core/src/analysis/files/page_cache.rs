@@ -13,7 +13,7 @@ use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, Origin, Request, RequestFlags};
 
 /// Less than this says nothing.
-const LEAST_BYTES: u64 = 4 << 20;
+const MIN_BYTES: u64 = 4 << 20;
 
 /// From this share of bytes on the cache answers for the device.
 const READ_SHARE: f64 = 0.5;
@@ -119,7 +119,7 @@ impl PageCache {
     fn read_finding(&self, complete: bool) -> Option<Finding> {
         let (from_ns, to_ns) = self.span?;
         let hit = 1.0 - self.device_read as f64 / self.program_read as f64;
-        if self.program_read < LEAST_BYTES || hit < READ_SHARE || !complete {
+        if self.program_read < MIN_BYTES || hit < READ_SHARE || !complete {
             return None;
         }
         let (n, found) = self.reads;
@@ -152,7 +152,7 @@ impl PageCache {
 
 fn written_finding(dev: DevId, w: &Written) -> Option<Finding> {
     let share = w.written_back as f64 / w.bytes.max(1) as f64;
-    if w.bytes < LEAST_BYTES || share < WRITE_SHARE {
+    if w.bytes < MIN_BYTES || share < WRITE_SHARE {
         return None;
     }
     Some(Finding {
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_writes_back_is_told_of_each_device() {
+    fn what_the_kernel_writes_back_is_reported_of_each_device() {
         let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
         written(Origin::Writeback, 20).for_each(|io| cache.push(&io));
         let found = cache.finish(true);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_never_reached_a_device_are_told_unless_io_is_missing() {
+    fn reads_that_never_reached_a_device_are_reported_unless_io_is_missing() {
         let cache = || {
             let mut cache = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
             cache.push(&Io::new(50, A, Op::READ, 2 << 20, None, 10));

@@ -9,7 +9,7 @@ const KIB: i64 = 1024;
 /// Up to here bins are 1 KiB wide; beyond they double.
 const FINE: i64 = 16 * KIB;
 /// A wide bin with fewer entries is joined with the next.
-const LEAST: usize = 30;
+const MIN_ENTRIES: usize = 30;
 
 /// One request: how much, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub fn bins(points: &[SizePoint]) -> Vec<SizeBin> {
     while from < sorted.len() {
         let end = from + sorted[from..].partition_point(|p| p.bytes <= to);
         let last = end == sorted.len();
-        if to <= FINE || end - from >= LEAST || last {
+        if to <= FINE || end - from >= MIN_ENTRIES || last {
             if end > from {
                 out.push(bin(&sorted[from..end], over, to));
             }
@@ -76,7 +76,7 @@ fn bin(points: &[SizePoint], over_bytes: i64, to_bytes: i64) -> SizeBin {
         over_bytes,
         to_bytes,
         n,
-        low_n: n < LEAST,
+        low_n: n < MIN_ENTRIES,
         total_low_us: at(n as f64 / 2.0 - reach - 1.0),
         total_high_us: at(n as f64 / 2.0 + reach),
         total_median_us: median(&mut total).unwrap_or(0.0),
@@ -101,7 +101,7 @@ pub struct Steps {
 /// Candidates for the size of an I/O.
 const BLOCKS: [i64; 6] = [4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB];
 /// A bin of 1 KiB with fewer entries says nothing.
-const LEAST_IN_BIN: usize = 3;
+const MIN_IN_BIN: usize = 3;
 
 /// Median of a bin of 1 KiB.
 struct Level {
@@ -118,7 +118,7 @@ pub fn steps(points: &[SizePoint]) -> Option<Steps> {
     sorted.sort_by_key(|p| p.bytes);
     let mut levels = Vec::new();
     for chunk in sorted.chunk_by(|a, b| (a.bytes - 1) / KIB == (b.bytes - 1) / KIB) {
-        if chunk.len() >= LEAST_IN_BIN {
+        if chunk.len() >= MIN_IN_BIN {
             let mut totals: Vec<f64> = chunk.iter().map(|p| p.total_ns as f64 / 1e3).collect();
             let us = median(&mut totals)?;
             levels.push(Level { kib: (chunk[0].bytes - 1) / KIB + 1, weight: chunk.len() as f64, us });
@@ -236,7 +236,7 @@ mod tests {
         let points = simulated(3, 3000, 8192, 1000.0, 500.0, 1 << 20);
         let bins = bins(&points);
         assert_eq!(bins.iter().map(|b| b.n).sum::<usize>(), 3000);
-        assert!(bins.iter().filter(|b| b.to_bytes > FINE).rev().skip(1).all(|b| b.n >= LEAST));
+        assert!(bins.iter().filter(|b| b.to_bytes > FINE).rev().skip(1).all(|b| b.n >= MIN_ENTRIES));
         assert!(bins.windows(2).all(|w| w[0].to_bytes <= w[1].over_bytes));
         assert!(bins.iter().all(|b| b.total_low_us <= b.total_median_us && b.total_median_us <= b.total_high_us));
     }

@@ -14,7 +14,7 @@ use crate::analysis::stream::window::Window;
 use crate::model::{Request, RequestClass};
 
 /// Requests whose intervals are kept: 24 bytes each.
-const MOST: usize = 4_000_000;
+const MAX_REQUESTS: usize = 4_000_000;
 /// About so many groups; none shorter than 50 slots, none longer than 20 minutes.
 const GROUPS: i64 = 120;
 /// Lengths of a group, in milliseconds.
@@ -115,7 +115,7 @@ impl FilesTimeline {
             cell.atomic += u64::from(atomic);
         }
         let Some(last) = r.last_after_ns.filter(|_| r.sync.is_none()) else { return };
-        if self.spans.len() == MOST {
+        if self.spans.len() == MAX_REQUESTS {
             self.too_many = true;
         } else {
             self.spans.push((r.start_ns, r.start_ns.saturating_add(last), class));

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(
             name_of(Some(buffered), Class::Write, &named).as_deref(),
             Some("buffered writes of dd (process 9), /srv/db"),
-            "whoever dirtied the pages"
+            "the process that dirtied the pages"
         );
         let nobody = Actor { tgid: None, comm: None, ..buffered };
         assert_eq!(

@@ -57,7 +57,7 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// The order in which equals are told.
+    /// The order in which equals are listed.
     fn rank(self) -> u8 {
         match self {
             FindingKind::IoError => 0,

@@ -29,10 +29,10 @@ const TAIL: f64 = 10.0;
 /// So many requests at least must be slow, and in so many separate stretches, the longest with this share of them.
 const MIN_SLOW: usize = 30;
 const MIN_STRETCHES: usize = 10;
-const LONGEST: f64 = 0.2;
+const MAX_LENGTH_SHARE: f64 = 0.2;
 /// Of a class and size: fewer are an accident, more are one of two ways in which the device serves.
-const LEAST_SHARE: f64 = 0.0005;
-const MOST_SHARE: f64 = 0.2;
+const MIN_SHARE: f64 = 0.0005;
+const MAX_SHARE: f64 = 0.2;
 /// The peak is so many times as high as the valley, and not by chance at this probability for all places and streams.
 const HIGHER: f64 = 4.0;
 const ALPHA: f64 = 1e-5;
@@ -154,14 +154,14 @@ fn described(rows: &[Row], limit: f64, (class, octave, form): (Class, u32, Form)
     let is_slow = |r: &Row| r.1 > limit;
     let (slow, usual): (Vec<Row>, Vec<Row>) = rows.iter().partition(|r| is_slow(r));
     let share = slow.len() as f64 / rows.len() as f64;
-    if slow.len() < MIN_SLOW || !(LEAST_SHARE..=MOST_SHARE).contains(&share) || is_cache(rows, is_slow, class) {
+    if slow.len() < MIN_SLOW || !(MIN_SHARE..=MAX_SHARE).contains(&share) || is_cache(rows, is_slow, class) {
         return None;
     }
     // In the order of issue, as they were sampled.
     let stretches: Vec<usize> =
         rows.chunk_by(|a, b| is_slow(a) == is_slow(b)).filter(|c| is_slow(&c[0])).map(<[Row]>::len).collect();
     let longest = stretches.iter().copied().max()? as f64;
-    if stretches.len() < MIN_STRETCHES || longest > LONGEST * slow.len() as f64 {
+    if stretches.len() < MIN_STRETCHES || longest > MAX_LENGTH_SHARE * slow.len() as f64 {
         return None;
     }
     let us = |rows: &[Row]| rows.iter().map(|r| r.0.device_ns as f64 / 1e3).collect::<Vec<f64>>();

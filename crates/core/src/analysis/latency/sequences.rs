@@ -38,9 +38,9 @@ const MATTERS: f64 = 0.01;
 /// Requests that may overtake others.
 const DISORDER: i64 = 32;
 
-/// Streams that are followed at once, and those that are told apart in the end.
-const MOST_OPEN: usize = 8;
-const MOST_STREAMS: usize = 16;
+/// Streams that are followed at once, and those that are reported.
+const MAX_OPEN: usize = 8;
+const MAX_STREAMS: usize = 16;
 
 /// An established stream is not forgotten for random I/O within this time.
 const LASTING: u64 = 8;
@@ -161,7 +161,7 @@ impl Sequences {
             return run.add(io, sector);
         }
         let new = Run::of(io, sector);
-        if self.open.len() < MOST_OPEN {
+        if self.open.len() < MAX_OPEN {
             return self.open.push(new);
         }
         let keep = |r: &Run| (r.n >= LASTING && io.done_ns - r.to_ns < LASTING_NS, r.to_ns);
@@ -188,7 +188,7 @@ impl Sequences {
             (s.ios, s.runs, s.longest) = (s.ios + run.n, s.runs + 1, s.longest.max(run.n));
             s.busy_ns += run.busy_ns.min(run.to_ns - run.from_ns);
             (s.from_ns, s.to_ns) = (s.from_ns.min(run.from_ns), s.to_ns.max(run.to_ns));
-        } else if self.streams.len() < MOST_STREAMS {
+        } else if self.streams.len() < MAX_STREAMS {
             self.streams.push(Stream {
                 actor: run.actor,
                 class: run.class,

@@ -4,7 +4,7 @@
 //! idleness) to the next one. Gaps of a working device follow its service times: their logarithms' median and 99th
 //! percentile give a scale, from which the longest gap that so many would show follows.
 //!
-//! How far a stall reaches is told from which devices stalled at the same time: one, one member of an array (md, dm), all of its
+//! How far a stall reaches follows from which devices stalled at the same time: one, one member of an array (md, dm), all of its
 //! members, all behind one controller or host, or all there are. A layer that stands still because a device under it does has
 //! no finding of its own. Which hardware queue an I/O took is not recorded.
 
@@ -29,7 +29,7 @@ const MIN_GAPS: u64 = 100;
 const LARGE_SECTORS: u32 = 512;
 
 /// Candidates that are kept, the longest.
-const MOST: usize = 64;
+const MAX_CANDIDATES: usize = 64;
 
 /// Stalls of one device that get a finding of their own.
 const REPORTED: usize = 3;
@@ -111,7 +111,7 @@ impl Sweep for GapSweep {
                 large_sectors: self.large_sectors,
             };
             self.longest.push(stall);
-            if self.longest.len() >= 2 * MOST {
+            if self.longest.len() >= 2 * MAX_CANDIDATES {
                 self.keep_longest();
             }
         }
@@ -129,7 +129,7 @@ impl Sweep for GapSweep {
 impl GapSweep {
     fn keep_longest(&mut self) {
         self.longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
-        self.longest.truncate(MOST);
+        self.longest.truncate(MAX_CANDIDATES);
     }
 
     /// The stalls outside `losses`. `device_p50_us` is the usual time with the device: a queue that completes at once in

@@ -40,12 +40,12 @@ const MATTERS_MUCH: f64 = 0.05;
 /// Share of cycles in which the writer may submit during the sync.
 const STRAY: f64 = 0.1;
 
-/// I/Os of one device that are looked at together, and writers told apart on it.
+/// I/Os of one device that are looked at together, and writers distinguished on it.
 const BLOCK: usize = 4096;
-const MOST_WRITERS: usize = 16;
+const MAX_WRITERS: usize = 16;
 
-/// Processes told apart by their sync calls, and those of them with a finding.
-const MOST_PROCESSES: usize = 1 << 14;
+/// Processes distinguished by their sync calls, and those of them with a finding.
+const MAX_PROCESSES: usize = 1 << 14;
 const REPORTED: usize = 3;
 
 /// The time of one writer, cut at the ends of its syncs.
@@ -186,7 +186,7 @@ impl SyncScan {
 
     fn writer(&mut self, io: &Io) -> Option<u8> {
         let found = self.writers.iter().position(|w| w.actor.tgid == io.tgid);
-        if found.is_none() && self.writers.len() < MOST_WRITERS {
+        if found.is_none() && self.writers.len() < MAX_WRITERS {
             let new = Writer { actor: Actor::of(io), cycles: Cycles::default(), writes: 0, bytes: 0, open: (0, false) };
             self.writers.push(new);
             return u8::try_from(self.writers.len() - 1).ok();
@@ -349,7 +349,7 @@ impl SyncCalls {
         else {
             return;
         };
-        if self.callers.len() >= MOST_PROCESSES && !self.callers.contains_key(&tgid) {
+        if self.callers.len() >= MAX_PROCESSES && !self.callers.contains_key(&tgid) {
             return;
         }
         let caller = self.callers.entry(tgid).or_insert_with(|| Caller { one_path: true, ..Caller::default() });

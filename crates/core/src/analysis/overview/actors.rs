@@ -6,14 +6,14 @@ use serde::Serialize;
 
 use crate::model::{Class, Comm, DevId, Histogram, Inode, Io, Origin};
 
-/// More than this of a kind are not told apart at once: those with the least I/O time become "others".
-const MOST_KEPT: usize = 2048;
+/// More than this of a kind are not kept apart at once: those with the least I/O time become "others".
+const MAX_KEPT: usize = 2048;
 
 /// So many of a kind are in the answer, the rest are "others".
-const MOST_TOLD: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 /// So many process ids are remembered for a name.
-const MOST_PIDS: usize = 64;
+const MAX_PIDS: usize = 64;
 
 /// Whose I/O it was. `None` inside: the source could not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -152,7 +152,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, io: &Io) {
         if let Some(tgid) = io.tgid
-            && self.pids.len() < MOST_PIDS
+            && self.pids.len() < MAX_PIDS
         {
             self.pids.insert(tgid);
         }
@@ -200,8 +200,8 @@ impl Kind {
         if let Some(at) = self.numbers.get(&who) {
             return *at;
         }
-        if self.sums.len() >= MOST_KEPT {
-            self.shrink(MOST_KEPT / 2);
+        if self.sums.len() >= MAX_KEPT {
+            self.shrink(MAX_KEPT / 2);
         }
         self.numbers.insert(who, self.sums.len());
         self.sums.push((who, Sums::default()));
@@ -219,7 +219,7 @@ impl Kind {
     }
 
     fn finish(mut self, kind: u8, device_ns: &BTreeMap<DevId, i64>) -> Vec<ActorSummary> {
-        self.shrink(MOST_TOLD);
+        self.shrink(MAX_SHOWN);
         if !self.sums.iter().any(|((key, _), _)| key.is_known()) {
             return Vec::new();
         }
@@ -328,7 +328,7 @@ mod tests {
         (0..20_000).for_each(|_| ios.push(file(77_777, 1000)));
         let got = run(&ios);
         let files: Vec<_> = got.iter().filter(|a| a.key.kind() == 2).collect();
-        assert!(files.len() <= MOST_TOLD + 1);
+        assert!(files.len() <= MAX_SHOWN + 1);
         assert_eq!(files[0].key, ActorKey::File(Some(Inode { fs_dev: 1, ino: 77_777, generation: None })));
         assert_eq!(files.iter().map(|a| a.read.ios).sum::<u64>(), 30_000);
         assert_eq!(files.last().map(|a| a.key), Some(ActorKey::Others(2)));

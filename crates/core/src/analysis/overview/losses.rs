@@ -6,7 +6,7 @@ use super::{Level, Window};
 use crate::model::{DevId, LossReason, Lost};
 
 /// More intervals than this are merged with their neighbours: nobody can tell them apart in a chart.
-const MOST: usize = 2000;
+const MAX_INTERVALS: usize = 2000;
 
 /// A stretch of time in which I/Os are missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -47,7 +47,7 @@ impl Losses {
         }
         let (from_ns, to_ns) = (lost.from_ns.max(self.window.from_ns), lost.to_ns.min(self.window.to_ns));
         self.put(LossInterval { from_ns, to_ns, dev: lost.dev, reason: lost.reason, ios: lost.ios, marks: true });
-        while self.list.len() > MOST {
+        while self.list.len() > MAX_INTERVALS {
             self.gap_ns = self.gap_ns.saturating_mul(4);
             for l in std::mem::take(&mut self.list) {
                 self.put(l);

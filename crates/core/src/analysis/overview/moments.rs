@@ -5,13 +5,13 @@ use crate::analysis::findings::Finding;
 use crate::model::DevId;
 
 /// Findings longer than this are about the whole, not about a moment.
-const LONGEST_NS: i64 = 10_000_000_000;
+const MAX_NS: i64 = 10_000_000_000;
 
 /// Moments for [`super::OverviewPlan::details`], the most important first: the findings in their order, but of each kind
 /// in turn; then, in every scope, the slots with the slowest read, the slowest write and the most bytes.
 pub fn moments(base: &OverviewData, findings: &[Finding]) -> Vec<Moment> {
     let mut out: Vec<Moment> = Vec::new();
-    let short: Vec<&Finding> = findings.iter().filter(|f| f.to_ns - f.from_ns <= LONGEST_NS).collect();
+    let short: Vec<&Finding> = findings.iter().filter(|f| f.to_ns - f.from_ns <= MAX_NS).collect();
     for round in 0..short.len() {
         for (i, f) in short.iter().enumerate() {
             // The first of every kind comes before the second of any.

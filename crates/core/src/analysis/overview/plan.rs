@@ -33,14 +33,14 @@ const STEPS: [i64; 22] = [
 ];
 
 /// Slots of the whole window in its finest step, for the first scope and for the others.
-const MOST_SLOTS: i64 = 3600;
-const MOST_SLOTS_OTHERS: i64 = 1200;
+const MAX_SLOTS: i64 = 3600;
+const MAX_SLOTS_OTHERS: i64 = 1200;
 
 /// A heat map has at most so many columns.
-const MOST_COLUMNS: i64 = 900;
+const MAX_COLUMNS: i64 = 900;
 
 /// Fewer slots than this are no picture.
-const FEWEST_SLOTS: i64 = 30;
+const MIN_SLOTS: i64 = 30;
 
 /// Devices that are drawn together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +68,8 @@ impl Stretch {
     fn new(scope: usize, window: Window, step_ns: i64, rungs: &[i64]) -> Stretch {
         let slots = window.len_ns().div_euclid(step_ns) + i64::from(window.len_ns().rem_euclid(step_ns) > 0);
         let mut merges = vec![1];
-        merges.extend(rungs.iter().copied().filter(|m| slots / m >= FEWEST_SLOTS));
-        let heat = merges.iter().position(|m| slots / m <= MOST_COLUMNS).unwrap_or(merges.len() - 1);
+        merges.extend(rungs.iter().copied().filter(|m| slots / m >= MIN_SLOTS));
+        let heat = merges.iter().position(|m| slots / m <= MAX_COLUMNS).unwrap_or(merges.len() - 1);
         let window = Window::new(window.from_ns, window.from_ns + slots * step_ns);
         Stretch { scope, window, step_ns, merges, heat }
     }
@@ -109,7 +109,7 @@ impl OverviewPlan {
         let stretches = (0..scopes.len())
             .filter(|_| window.len_ns() > 0)
             .map(|scope| {
-                let most = if scope == 0 { MOST_SLOTS } else { MOST_SLOTS_OTHERS };
+                let most = if scope == 0 { MAX_SLOTS } else { MAX_SLOTS_OTHERS };
                 Stretch::new(scope, window, step_for(window.len_ns(), most), &[5, 20])
             })
             .collect();

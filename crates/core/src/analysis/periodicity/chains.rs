@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use crate::analysis::math::stats::{mad, mean_sd, median};
 use crate::analysis::periodicity::{ALPHA, Clock, MIN_ONSETS};
 
-/// Onsets looked at together; longer lists are cut into at most [`MOST_PIECES`] such pieces.
+/// Onsets looked at together; longer lists are cut into at most [`MAX_PIECES`] such pieces.
 const PIECE: usize = 1024;
-const MOST_PIECES: usize = 4;
+const MAX_PIECES: usize = 4;
 
 /// A chain shorter than this share of the time looked at, or a third of it of the whole window, is not a schedule.
 const MIN_SPAN: f64 = 0.15;
@@ -56,7 +56,7 @@ impl Search<'_> {
         let (mut trials, mut found): (f64, Option<(Best, &[i64])>) = (0.0, None);
         for list in lists.iter().filter(|l| l.len() >= MIN_ONSETS) {
             let pieces = list.len().div_ceil(PIECE);
-            for piece in list.chunks(PIECE).step_by(pieces.div_ceil(MOST_PIECES)).filter(|p| p.len() >= MIN_ONSETS) {
+            for piece in list.chunks(PIECE).step_by(pieces.div_ceil(MAX_PIECES)).filter(|p| p.len() >= MIN_ONSETS) {
                 let times: Vec<f64> = piece.iter().map(|t| *t as f64).collect();
                 let (best, tried) = self.best_of(piece, &times);
                 trials += tried;

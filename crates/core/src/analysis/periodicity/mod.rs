@@ -36,13 +36,13 @@ pub enum Verdict {
 pub const ALPHA: f64 = 0.01;
 
 /// Clocks looked for in one stream.
-const MOST_CLOCKS: usize = 4;
+const MAX_CLOCKS: usize = 4;
 
 /// Onsets without which nothing can be said.
 pub(in crate::analysis) const MIN_ONSETS: usize = 4;
 
 /// Shorter periods are pacing within a burst.
-const SHORTEST_NS: i64 = 20_000_000;
+const MIN_NS: i64 = 20_000_000;
 
 /// One clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -139,16 +139,16 @@ pub(in crate::analysis) fn find_among(
     arrivals.sort_by_key(|r| r.start_ns);
     let mut lists = onset_lists(demand, &arrivals, window, resolution_ns, gaps);
     let mut result = nothing(&lists, resolution_ns);
-    let shortest_ns = SHORTEST_NS.max(5 * resolution_ns);
+    let shortest_ns = MIN_NS.max(5 * resolution_ns);
     if result.onsets < MIN_ONSETS || window.1 - window.0 < 5 * shortest_ns {
         return result;
     }
     result.verdict = Verdict::NotPeriodic;
-    for _ in 0..2 * MOST_CLOCKS {
+    for _ in 0..2 * MAX_CLOCKS {
         let search = Search { shortest_ns, resolution_ns, window, known: &result.clocks };
         let Some(clock) = search.best(&lists) else { break };
         result.p_value.get_or_insert(clock.p_value);
-        if clock.p_value > ALPHA || result.clocks.len() == MOST_CLOCKS {
+        if clock.p_value > ALPHA || result.clocks.len() == MAX_CLOCKS {
             break;
         }
         let near = resolution_ns.max(1_000_000);

@@ -22,7 +22,7 @@ use crate::model::{DevId, Io};
 /// A part of a report. All parts must eat the same I/Os.
 pub trait Part: Send {
     /// Takes the next completed I/Os, in the order of completion. None of those after them began before
-    /// `later_start_ns` (`i64::MIN`: nobody knows): nothing depends on being told, but memory then stays in the cache.
+    /// `later_start_ns` (`i64::MIN`: nobody knows): nothing depends on it, but memory then stays in the cache.
     fn eat(&mut self, ios: &[Io], later_start_ns: i64);
 }
 
@@ -110,7 +110,7 @@ pub(in crate::analysis) struct Starts {
 }
 
 /// Windows kept of all devices together; beyond that the largest give way.
-const MOST_WINDOWS: usize = 1 << 19;
+const MAX_WINDOWS: usize = 1 << 19;
 
 #[derive(Debug)]
 struct ByStart {
@@ -189,7 +189,7 @@ impl Part for Starts {
     fn eat(&mut self, ios: &[Io], later_start_ns: i64) {
         ios.iter().for_each(|io| self.push(io));
         if is_due(&mut self.eaten, ios.len()) {
-            within_budget(&mut self.swept.own, MOST_WINDOWS, |s| s.load.kept(), |s| s.load.halve());
+            within_budget(&mut self.swept.own, MAX_WINDOWS, |s| s.load.kept(), |s| s.load.halve());
         }
         self.order.settle(later_start_ns, &mut self.swept);
     }

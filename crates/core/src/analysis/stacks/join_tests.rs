@@ -34,11 +34,11 @@ fn write(dev: DevId, (from, done): (i64, i64), sector: i64, sectors: i64, comm: 
 }
 
 fn join(devices: &[Device], lost: &[Lost], ios: Vec<Io>) -> Vec<Io> {
-    join_told(devices, lost, ios, true)
+    join_reported(devices, lost, ios, true)
 }
 
 /// `tells`: the recording says when those to come began, as one of a killed recorder does not.
-fn join_told(devices: &[Device], lost: &[Lost], mut ios: Vec<Io>, tells: bool) -> Vec<Io> {
+fn join_reported(devices: &[Device], lost: &[Lost], mut ios: Vec<Io>, tells: bool) -> Vec<Io> {
     ios.sort_by_key(|io| io.done_ns);
     let mut join = StackJoin::new(devices, lost).expect("a stack");
     let (mut out, mut promised) = (Vec::new(), i64::MIN);
@@ -94,7 +94,7 @@ fn a_worker_stands_for_the_process_above() {
 fn without_knowledge_of_what_comes_only_places_name() {
     let slow = |io: &Io| Io { done_ns: io.done_ns * 1_000_000, device_ns: io.device_ns * 1_000_000, ..*io };
     let ios: Vec<Io> = two_writers(400).iter().map(slow).collect();
-    let out = join_told(&crypt(), &[], ios, false);
+    let out = join_reported(&crypt(), &[], ios, false);
     let named = on_disk(&out);
     let is_right = |(i, tgid): (usize, &Option<i32>)| tgid.is_none_or(|t| t == 1 + (i % 2) as i32);
     assert!(named.iter().enumerate().all(is_right), "{named:?}");

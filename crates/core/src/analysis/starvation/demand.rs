@@ -24,7 +24,7 @@ pub struct Demand {
 const CELL_NS: i64 = 1_000_000;
 
 /// At most so many cells.
-const MOST_CELLS: i64 = 1 << 16;
+const MAX_CELLS: i64 = 1 << 16;
 
 /// Shorter or smaller episodes are not episodes of demand.
 const MIN_HIGH_NS: i64 = 2_000_000;
@@ -112,7 +112,7 @@ const STEP: f64 = 8.0;
 
 /// One cell for each submission and the silence after it, no shorter than [`CELL_NS`].
 fn cells(arrivals: &[(i64, u32)], (from, to): (i64, i64), weight: impl Fn(u32) -> f64) -> Vec<Segment> {
-    let least_ns = CELL_NS.max((to - from) / MOST_CELLS);
+    let least_ns = CELL_NS.max((to - from) / MAX_CELLS);
     let mut cells: Vec<Segment> = vec![Segment { from_ns: from, to_ns: to, weight: 0.0, requests: 0.0 }];
     for (at, bytes) in arrivals {
         let Some(last) = cells.last_mut() else { break };

@@ -9,7 +9,7 @@ pub struct Losses {
 }
 
 impl Losses {
-    const MOST: usize = 10_000;
+    const MAX_INTERVALS: usize = 10_000;
 
     /// Takes what is missing; censored I/Os leave no gap worth the name, and of missing requests the I/Os are there.
     pub fn push(&mut self, lost: &Lost) {
@@ -17,7 +17,7 @@ impl Losses {
             return;
         }
         self.intervals.push((lost.from_ns, lost.to_ns, lost.dev));
-        if self.intervals.len() > Self::MOST {
+        if self.intervals.len() > Self::MAX_INTERVALS {
             // Closest neighbours first would be kinder; pairs in order are enough and linear.
             self.intervals = self
                 .intervals
@@ -77,7 +77,7 @@ mod tests {
     fn very_many_stay_bounded_and_cover_what_they_did() {
         let mut l = Losses::default();
         (0..100_000).for_each(|i| l.push(&lost(i * 10, i * 10 + 1, None, LossReason::RingFull)));
-        assert!(l.intervals.len() <= Losses::MOST);
+        assert!(l.intervals.len() <= Losses::MAX_INTERVALS);
         assert!((0..100_000).step_by(997).all(|i| l.overlap(DevId(1), i * 10, i * 10 + 1)));
     }
 }

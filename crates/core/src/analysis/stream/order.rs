@@ -1,7 +1,7 @@
 //! From the order of completion to the order of time: the sweep's edges.
 //!
 //! A recording is ordered by completion, so the start of an I/O becomes known only when it is over. Concurrency needs
-//! starts and ends in the order of time. [`StartOrder`] holds spans back until no later completion can have begun
+//! starts and ends in the order of time. [`StartOrder`] holds spans back until no later completion can have started
 //! before them: small chunks are sorted and merged into the tail of what is held, those that lie far back wait in a side
 //! list, and a two-way merge of starts and ends gives the edges.
 //!
@@ -147,7 +147,7 @@ pub struct StartOrder {
 }
 
 impl StartOrder {
-    /// With a given patience.
+    /// With a given timeout.
     pub fn new(hold: Hold) -> StartOrder {
         StartOrder {
             hold,

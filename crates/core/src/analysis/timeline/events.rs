@@ -10,7 +10,7 @@ use crate::model::{Io, LossReason, Lost};
 /// Makes rows from completed I/Os, while they stream.
 ///
 /// Take rows with [`Timeline::next_row`] after each push; they come in order of time and, within a slot, of group.
-/// They are held back for [`Hold`] (30 s unless told otherwise) because a long I/O that is still in flight, or a loss
+/// They are held back for [`Hold`] (30 s by default) because a long I/O that is still in flight, or a loss
 /// that is still to be reported, changes slots of the past; what comes later than that is counted in
 /// [`Timeline::clipped`] and [`Timeline::late_losses`].
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Timeline {
         Timeline::with_hold(plan, Hold::ROWS)
     }
 
-    /// The same with a given patience: short for a live view, long for devices that hang for minutes.
+    /// The same with a given timeout: short for a live view, long for devices that hang for minutes.
     ///
     /// # Errors
     /// As [`Timeline::new`].

@@ -42,7 +42,7 @@ fn open(start_ns: i64, at_ns: i64, ios_in: i64) -> Request {
 }
 
 #[test]
-fn of_a_killed_recorder_what_was_open_is_told_as_it_was_seen_last() {
+fn of_a_killed_recorder_what_was_open_is_reported_as_it_was_seen_last() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(64)).expect("creates");

@@ -121,7 +121,7 @@ fn a_description_larger_than_the_limit_is_refused() {
 }
 
 #[test]
-fn a_segment_that_is_removed_while_it_is_read_is_told() {
+fn a_segment_that_is_removed_while_it_is_read_is_reported() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     super::support::record(&dir, 120, super::support::small_segments(40));

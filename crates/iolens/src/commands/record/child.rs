@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_not_there_or_not_executable_is_told_apart() {
+    fn a_command_that_is_not_there_or_not_executable_is_distinguished() {
         let none = RecordedChild::start(&["/nonexistent/command".into()]).expect_err("not there");
         assert_eq!(none.exit_code, 127);
         let plain = RecordedChild::start(&["/etc/hostname".into()]).expect_err("not executable");

@@ -17,9 +17,9 @@ use crate::present::report_detail::{self, BurstBlock, DevicesBlock, LinkBlock, P
 use crate::present::report_json::device_name;
 
 /// All devices together take at most this much of the file.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 /// Bins of a curve of attribution: more than this, and a shift of one bin could not be seen.
-const MOST_BINS: usize = 120;
+const MAX_BINS: usize = 120;
 
 /// What the analyses say of one device beside its row in the tables.
 #[derive(Serialize)]
@@ -68,7 +68,7 @@ pub(super) fn blocks<'a>(data: &ReportData<'a>) -> (Vec<DepthBlock<'a>>, usize) 
     for d in details {
         let block = block(d, data);
         used += serde_json::to_string(&block).map_or(0, |text| text.len());
-        if used > MOST_BYTES {
+        if used > MAX_BYTES {
             break;
         }
         blocks.push(block);
@@ -98,7 +98,7 @@ fn attribution(d: &DeviceDetail, from_ns: i64) -> AttributionBlock {
     let a = &d.attribution;
     let all = a.dense();
     let first = most_apart(&all);
-    let bins = &all[first..all.len().min(first + MOST_BINS)];
+    let bins = &all[first..all.len().min(first + MAX_BINS)];
     let means = |of: fn(&Bin) -> &Flow| column(bins.iter().map(|b| of(b).mean_us().map(|us| log_code(us * 1e3))));
     AttributionBlock {
         from_ns: from_ns + first as i64 * a.bin_ns,
@@ -110,15 +110,15 @@ fn attribution(d: &DeviceDetail, from_ns: i64) -> AttributionBlock {
     }
 }
 
-/// Where the [`MOST_BINS`] begin in which latencies by completion and by arrival are furthest apart, as factors.
+/// Where the [`MAX_BINS`] begin in which latencies by completion and by arrival are furthest apart, as factors.
 fn most_apart(bins: &[Bin]) -> usize {
     let apart = |b: &Bin| match b.completed.mean_us().zip(b.arrived.mean_us()) {
         Some((done, came)) => (done.max(0.1) / came.max(0.1)).ln().abs(),
         None => 0.0,
     };
-    let mut sum: f64 = bins.iter().take(MOST_BINS).map(apart).sum();
+    let mut sum: f64 = bins.iter().take(MAX_BINS).map(apart).sum();
     let (mut best, mut most) = (0, sum);
-    for (i, (leaves, enters)) in bins.iter().zip(bins.iter().skip(MOST_BINS)).enumerate() {
+    for (i, (leaves, enters)) in bins.iter().zip(bins.iter().skip(MAX_BINS)).enumerate() {
         sum += apart(enters) - apart(leaves);
         if sum > most {
             (best, most) = (i + 1, sum);
@@ -167,7 +167,7 @@ pub(super) fn sets(data: &ReportData) -> Vec<Value> {
 
 /// A long recording's groups of slots would fill the file.
 fn fitting(mut set: DevicesBlock<'_>) -> DevicesBlock<'_> {
-    set.slots = set.slots.filter(|s| shortened(s).to_string().len() <= MOST_BYTES);
+    set.slots = set.slots.filter(|s| shortened(s).to_string().len() <= MAX_BYTES);
     set
 }
 
@@ -188,6 +188,6 @@ mod tests {
         bins[700].arrived = flow(90_000);
         bins[703].completed = flow(90_000);
         let first = most_apart(&bins);
-        assert!(first <= 700 && 703 < first + MOST_BINS, "{first}");
+        assert!(first <= 700 && 703 < first + MAX_BINS, "{first}");
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::pack::each_number;
 
 /// Rows of the table by process.
-const MOST_ROWS: usize = 30;
+const MAX_ROWS: usize = 30;
 
 /// The part of a report of requests that the page draws.
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ pub(super) fn block(report: &FilesReport) -> Value {
         flags: &report.flags,
         peak: &report.peak,
         classes: &report.classes,
-        processes: &report.groups[..report.groups.len().min(MOST_ROWS)],
+        processes: &report.groups[..report.groups.len().min(MAX_ROWS)],
         files: &report.files,
         over_time: &report.over_time,
         slowest: &report.slowest,

@@ -27,7 +27,7 @@ use levels::{DistributionsBlock, LevelBlock};
 include!(concat!(env!("OUT_DIR"), "/report_page.rs"));
 
 /// The whole file stays below this; details that do not fit are left out.
-pub const MOST_BYTES: usize = 2 << 20;
+pub const MAX_BYTES: usize = 2 << 20;
 
 const TITLE_MARKER: &str = "__TITLE__";
 const DATA_MARKER: &str = "__DATA__";
@@ -194,7 +194,7 @@ fn fill(page: &str, data: &ReportData) -> Vec<u8> {
         Some(host) => format!("Disk I/O of {host} – iolens"),
         None => "Disk I/O – iolens".to_owned(),
     };
-    let json = json(data, MOST_BYTES.saturating_sub(page.len()));
+    let json = json(data, MAX_BYTES.saturating_sub(page.len()));
     // Cut the page before anything is put in: what is put in may look like a marker.
     let (head, rest) = page.split_once(TITLE_MARKER).unwrap_or((page, ""));
     let (body, tail) = rest.split_once(DATA_MARKER).unwrap_or((rest, ""));
@@ -233,7 +233,7 @@ fn json(data: &ReportData, budget: usize) -> String {
         used = script_safe(&document).len();
     }
     let left_out = add_details(&mut document.scopes, data, budget.saturating_sub(used));
-    // Details are told apart by the scope's place; only now may idle ones go.
+    // Details are distinguished by the scope's place; only now may idle ones go.
     document.scopes.retain(|s| !s.idle);
     if left_out > 0 {
         document.quality.push(Note {

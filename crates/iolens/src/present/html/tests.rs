@@ -153,7 +153,7 @@ fn hostile_names_stay_data() {
 }
 
 #[test]
-fn losses_and_limits_are_told() {
+fn losses_and_limits_are_reported() {
     let mut scene = Scene::new();
     let mut overview = overview();
     let reason = LossReason::RingFull;
@@ -195,7 +195,7 @@ fn details_go_in_while_they_fit() {
     assert_eq!(details.levels.len(), 4, "two moments in two steps");
     scene.details = Some(details);
     assert_eq!(scene.document()["scopes"][0]["levels"].as_array().map(Vec::len), Some(base + 4));
-    let full = json(&scene.data(), MOST_BYTES).len();
+    let full = json(&scene.data(), MAX_BYTES).len();
     let tight = json(&scene.data(), full + 4096 - 1);
     assert!(tight.len() < full);
     assert!(tight.contains("1 closer looks did not fit"), "{}", &tight[tight.len() - 300..]);
@@ -227,5 +227,5 @@ fn the_embedded_page_has_room_for_data() {
     };
     assert_eq!((page.matches(TITLE_MARKER).count(), page.matches(DATA_MARKER).count()), (1, 1));
     let html = String::from_utf8(render(&Scene::new().data()).expect("a page")).expect("UTF-8");
-    assert!(html.len() < MOST_BYTES && html.contains("\"format\":1"));
+    assert!(html.len() < MAX_BYTES && html.contains("\"format\":1"));
 }

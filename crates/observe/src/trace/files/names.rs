@@ -33,7 +33,7 @@ impl Names {
         self.keep((name.ino, name.generation, name.fs_dev), path.into());
     }
 
-    /// The path of an inode, if it was told.
+    /// The path of an inode, if the kernel reported it.
     pub fn path(&mut self, ino: u64, generation: u32, fs_dev: u32) -> Option<Arc<str>> {
         let inode = (ino, generation, fs_dev);
         if let Some(path) = self.young.get(&inode) {
