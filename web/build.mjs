@@ -1,4 +1,5 @@
-// Bundles the page into dist/report.html, in which __TITLE__ and __DATA__ are left for the report to fill.
+// Bundles the pages of the report and of experiments into dist/report.html and dist/lab.html, in which __TITLE__ and __DATA__
+// are left for the program to fill.
 // With --test it bundles the tests and their data instead.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -19,10 +20,10 @@ async function tests() {
   });
 }
 
-async function page() {
+async function page(name, entry, libraries) {
   const result = await build({
     absWorkingDir: here,
-    entryPoints: ["src/main.ts"],
+    entryPoints: [entry],
     outdir: "dist",
     bundle: true,
     minify: true,
@@ -34,9 +35,8 @@ async function page() {
     logLevel: "warning",
   });
   const text = (ending) => result.outputFiles.find((f) => f.path.endsWith(ending)).text.trim();
-  const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
   // Inline scripts end at the first "</script", wherever it stands.
-  const js = `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */${text(".js").replaceAll("</script", "<\\/script")}`;
+  const js = `${libraries}${text(".js").replaceAll("</script", "<\\/script")}`;
   const css = text(".css");
   const hash = (s) => `'sha256-${createHash("sha256").update(s).digest("base64")}'`;
   const csp = `default-src 'none'; script-src ${hash(js)}; style-src ${hash(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
@@ -44,16 +44,18 @@ async function page() {
   const template = await readFile(`${here}page.html`, "utf8");
   const html = template.replace(/__(CSP|CSS|JS)__/g, (_, name) => parts[name]);
   for (const marker of ["__TITLE__", "__DATA__"]) {
-    if (html.split(marker).length !== 2) throw new Error(`${marker} must stand in the page exactly once`);
+    if (html.split(marker).length !== 2) throw new Error(`${marker} must stand in ${name}.html exactly once`);
   }
   await mkdir(`${here}dist`, { recursive: true });
-  await writeFile(`${here}dist/report.html`, html);
-  console.log(`dist/report.html: ${html.length} characters`);
+  await writeFile(`${here}dist/${name}.html`, html);
+  console.log(`dist/${name}.html: ${html.length} characters`);
 }
 
 if (process.argv.includes("--test")) {
   await tests();
 } else {
-  await rm(`${here}dist/report.html`, { force: true });
-  await page();
+  for (const name of ["report", "lab"]) await rm(`${here}dist/${name}.html`, { force: true });
+  const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
+  await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`);
+  await page("lab", "src/lab/main.ts", "");
 }

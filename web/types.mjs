@@ -24,3 +24,4 @@ async function types(name) {
 }
 
 await types("page");
+await types("lab");

@@ -1,5 +1,5 @@
-//! Embeds the page of the HTML report, if it has been built (`make web`). Building the program needs nothing but Rust:
-//! without the page, `iolens report -o` says what is missing. Tells the linker what belongs together (`layout.ld`).
+//! Embeds the pages of the HTML report and of experiments, if they have been built (`make web`). Building the program needs
+//! nothing but Rust: without the page, `iolens report -o` says what is missing. Tells the linker what belongs together (`layout.ld`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,18 +8,24 @@ use std::{env, fs};
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let page = here.join("../../web/dist/report.html");
-    watch(&page);
-    let constant = match fs::read_to_string(&page) {
-        Ok(html) => {
-            fs::write(out.join("report.html"), html).expect("OUT_DIR can be written");
-            "Some(include_str!(concat!(env!(\"OUT_DIR\"), \"/report.html\")))"
-        }
-        Err(_) => "None",
-    };
-    let code = format!("/// The built page, or nothing.\npub(super) const PAGE: Option<&str> = {constant};\n");
-    fs::write(out.join("report_page.rs"), code).expect("OUT_DIR can be written");
+    let code: String = [("REPORT_PAGE", "report.html"), ("LAB_PAGE", "lab.html")]
+        .map(|(name, file)| embedded(name, &here.join("../../web/dist").join(file), &out.join(file)))
+        .concat();
+    fs::write(out.join("pages.rs"), code).expect("OUT_DIR can be written");
     lay_out(&here);
+}
+
+/// A constant with the built page, of which `copy` is embedded.
+fn embedded(name: &str, page: &Path, copy: &Path) -> String {
+    watch(page);
+    let value = match fs::read(page) {
+        Ok(html) => {
+            fs::write(copy, html).expect("OUT_DIR can be written");
+            format!("Some(include_str!({copy:?}))")
+        }
+        Err(_) => "None".to_owned(),
+    };
+    format!("/// The built page, or nothing.\npub(super) const {name}: Option<&str> = {value};\n")
 }
 
 /// Only for the program as it is shipped, on the one system where it runs.

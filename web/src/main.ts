@@ -9,6 +9,7 @@ import type { PageData } from "./generated/page";
 import { h, onFrame } from "./dom";
 import { filesPart } from "./files/part";
 import { follow } from "./link";
+import { embedded, show } from "./page";
 import { Distributions } from "./sections/distributions";
 import { Findings } from "./sections/findings";
 import { header } from "./sections/header";
@@ -18,14 +19,6 @@ import { InView, Toolbar } from "./sections/toolbar";
 import { Store } from "./store";
 import { onTheme, watch } from "./theme";
 import { tooltip } from "./tooltip";
-
-function load(): PageData {
-  const text = document.getElementById("iolens-data")?.textContent;
-  if (!text) throw new Error("the page holds no data");
-  const data = JSON.parse(text) as PageData;
-  if (data.format !== 1) throw new Error(`the data has format ${String(data.format)}, this page reads format 1`);
-  return data;
-}
 
 function build(data: PageData): void {
   watch();
@@ -85,10 +78,4 @@ function build(data: PageData): void {
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
 }
 
-try {
-  build(load());
-} catch (e) {
-  const text = `This report cannot be shown: ${e instanceof Error ? e.message : String(e)}.`;
-  document.body.replaceChildren(h("p", { class: "fatal", role: "alert", text }));
-  throw e;
-}
+show(() => build(embedded<PageData>(1)));

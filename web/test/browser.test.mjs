@@ -1,5 +1,5 @@
 // Drives the page in Chromium, as a person would. Data: a made-up hour, and a report made by the program itself. Skips
-// aloud where there is no Chromium or no such report.
+// with a message where there is no Chromium or no such report.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { access, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -39,8 +39,8 @@ after(async () => {
 });
 
 /** A file that holds the page around `data`. */
-async function written(name, data) {
-  const template = await readFile(new URL("dist/report.html", here), "utf8");
+async function written(name, data, template_name = "report") {
+  const template = await readFile(new URL(`dist/${template_name}.html`, here), "utf8");
   const path = join(directory, name);
   await writeFile(path, synth.page(template, data));
   return path;
@@ -466,3 +466,25 @@ async function madeByTheProgram() {
   }
   return { path, clean: () => rm(out, { recursive: true, force: true }) };
 }
+
+describe("an experiment", { skip: missing ?? false }, () => {
+  for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+    test(`shows charts, tables and files at ${width} pixels, ${scheme}`, async () => {
+      const page = await open(await written("lab.html", synth.experiment(), "lab"), { width, scheme });
+      assert.match(await page.locator("h1").textContent(), /^A sweep <\/script>/);
+      assert.equal(await page.locator("img").count(), 0);
+      // Of four points one has no logarithm; a model has no marks; a legend's swatch is a rectangle.
+      assert.equal(await page.locator("figure").first().locator("circle.mark").count(), 3);
+      assert.equal(await page.locator("figure").nth(1).locator(".box circle").count(), 1);
+      assert.deepEqual(await page.locator("figure").nth(1).locator("text").filter({ hasText: /^(100 ms|sda)$/ }).count(), 2);
+      const polyline = await page.locator("polyline.c0").getAttribute("points");
+      assert.match(polyline, /^[\d., ]+$/);
+      assert.equal(await page.locator("details[open]").count(), 0);
+      const [download] = await Promise.all([page.waitForEvent("download"), page.locator("a[download]").click()]);
+      assert.equal(await readFile(await download.path(), "utf8"), "1,2\n");
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(overflow <= 0, `the page is ${overflow} pixels too wide`);
+      await close(page);
+    });
+  }
+});

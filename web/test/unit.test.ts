@@ -8,6 +8,7 @@ import * as format from "../src/format";
 import * as link from "../src/link";
 import { Slots, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
 import { foremost } from "../src/sections/findings";
+import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
 import { around, clamp, pan, scale, snap } from "../src/zoom";
 import { breathing, random } from "./synth";
@@ -235,4 +236,21 @@ test("autocorrelation finds what comes back", () => {
 test("log series sum slots and leave out a part of one", () => {
   const series = logSeries([2, 0, NaN, 4, 6], 2);
   assert.deepEqual([...series], [Math.log1p(1), Math.log1p(2)]);
+});
+
+test("an axis of experiments has round ticks within it, and leaves out what its scale cannot show", () => {
+  assert.deepEqual(Axis.of([3, 100], "linear").ticks(), [0, 50, 100]);
+  assert.deepEqual(Axis.of([1, 1e6], "bytes").ticks(), [0, 262144, 524288, 786432, 1048576]);
+  assert.deepEqual(Axis.of([4096, 65536], "log-bytes").ticks(), [4096, 8192, 16384, 32768, 65536]);
+  assert.deepEqual(Axis.of([0, -1, 1, 1000], "log").ticks(), [1, 10, 100, 1000]);
+  assert.deepEqual(Axis.of([3, 8], "log").ticks(), [5]);
+  assert.equal(Axis.of([], "log").share(1), 0);
+  const next = random(3);
+  for (let round = 0; round < 500; round++) {
+    const scale = (["linear", "log", "bytes", "log-bytes"] as const)[round % 4] ?? "linear";
+    const values = Array.from({ length: 1 + Math.floor(next() * 5) }, () => next() * 10 ** Math.floor(next() * 9));
+    const axis = Axis.of(values, scale);
+    for (const v of values.filter((v) => v > 0)) assert.ok(axis.share(v) >= 0 && axis.share(v) <= 1, `${scale} ${v}`);
+    for (const t of axis.ticks()) assert.ok(axis.share(t) >= -1e-9 && axis.share(t) <= 1 + 1e-9, `${scale} tick ${t}`);
+  }
 });

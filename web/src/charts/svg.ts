@@ -1,14 +1,28 @@
 import { s } from "../dom";
 
+interface Margins {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+}
+
+const MARGINS: Margins = { left: 52, right: 12, top: 10, bottom: 34 };
+
 /** Where a small SVG chart draws: inside the margins, y upwards from 0 to 1. */
 export class Frame {
   readonly svg: SVGSVGElement;
-  readonly left = 52;
-  readonly right = 12;
-  readonly top = 10;
-  readonly bottom = 34;
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
 
-  constructor(readonly width: number, readonly height: number, label: string) {
+  constructor(readonly width: number, readonly height: number, label: string, margins: Partial<Margins> = {}) {
+    const m = { ...MARGINS, ...margins };
+    this.left = m.left;
+    this.right = m.right;
+    this.top = m.top;
+    this.bottom = m.bottom;
     this.svg = s("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label });
   }
 

@@ -61,7 +61,7 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     // Without line ends and indents, which are a third of it.
     files[0].content = escape::json(&serde_json::to_string(&whole)?).as_bytes().to_vec();
     files.retain(|f| f.content.len() <= MAX_EMBEDDED_BYTES);
-    save(&dir.join("report.html"), html(&document, &files).as_bytes())?;
+    let page = save_page(&dir.join("report.html"), &document, &files)?;
     if as_json {
         print!("{pretty}");
         return Ok(0);
@@ -69,7 +69,8 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
     let names: Vec<String> = rendered.tables.iter().map(|t| format!("{}.csv/.parquet", t.0)).collect();
     let place = escape::terminal(&dir.display().to_string()).into_owned();
     let layout = streams::layout();
-    let written = layout.sentences(&format!("Written: report.html, results.json, {} in {place}", names.join(", ")));
+    let page = if page { "report.html, " } else { "" };
+    let written = layout.sentences(&format!("Written: {page}results.json, {} in {place}", names.join(", ")));
     print!("{}\n{written}", text(&document, layout));
     Ok(0)
 }
@@ -77,6 +78,17 @@ pub fn run(dir: &Path, as_json: bool) -> Result<u8> {
 /// Writes a file of the experiment's directory whole or not at all.
 fn save(path: &Path, content: &[u8]) -> Result<()> {
     write_file(path, content, Access::OWNER).with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// Writes the page of a document, and whether there is one: a program without the page writes the numbers alone.
+fn save_page(path: &Path, document: &Document, files: &[Raw]) -> Result<bool> {
+    match html(document, files) {
+        Ok(page) => save(path, &page).map(|()| true),
+        Err(e) => {
+            streams::note(format_args!("{}: {e}\n", escape::terminal(&path.display().to_string())));
+            Ok(false)
+        }
+    }
 }
 
 /// Writes a document beside each cell, and yields that of all.
@@ -87,7 +99,7 @@ fn copies(e: &Experiment, plan: &Value) -> Result<Rendered> {
         let document = lab::copies::cell_document(result, file_mb, lab::facts(plan, results.len()));
         let samples = lab::copies::samples_data(std::slice::from_ref(&(cell.clone(), result.clone())));
         let raw = [Raw { name: "samples.csv".to_owned(), media: "text/csv", content: csv(&samples).into() }];
-        save(&e.cell_dir_named(cell).join("report.html"), html(&document, &raw).as_bytes())?;
+        save_page(&e.cell_dir_named(cell).join("report.html"), &document, &raw)?;
     }
     Ok(lab::copies::render(&results, file_mb, plan))
 }

@@ -24,10 +24,13 @@ use capacity::CapacityBlock;
 use depth::DepthBlock;
 use levels::{DistributionsBlock, LevelBlock};
 
-include!(concat!(env!("OUT_DIR"), "/report_page.rs"));
+include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
 /// The whole file stays below this; details that do not fit are left out.
 pub const MAX_BYTES: usize = 2 << 20;
+
+/// Program and version, in every page.
+pub(super) const WRITER: &str = concat!("iolens ", env!("CARGO_PKG_VERSION"));
 
 const TITLE_MARKER: &str = "__TITLE__";
 const DATA_MARKER: &str = "__DATA__";
@@ -185,20 +188,32 @@ struct MarkBlock<'a> {
 /// # Errors
 /// [`NoPage`] if this program was built without the page.
 pub fn render(data: &ReportData) -> Result<Vec<u8>, NoPage> {
-    PAGE.map(|page| fill(page, data)).ok_or(NoPage)
+    REPORT_PAGE.map(|page| report(page, data)).ok_or(NoPage)
 }
 
-/// `page` with the title and data of `data` in the places left for them.
-fn fill(page: &str, data: &ReportData) -> Vec<u8> {
+/// The page of an experiment as a file.
+///
+/// # Errors
+/// [`NoPage`] if this program was built without the page.
+pub(super) fn lab_page(title: &str, data: &impl Serialize) -> Result<Vec<u8>, NoPage> {
+    LAB_PAGE.map(|page| fill(page, &format!("{title} – iolens"), &script_safe(data))).ok_or(NoPage)
+}
+
+/// `page` with the report of `data`.
+fn report(page: &str, data: &ReportData) -> Vec<u8> {
     let title = match &data.meta.host {
         Some(host) => format!("Disk I/O of {host} – iolens"),
         None => "Disk I/O – iolens".to_owned(),
     };
-    let json = json(data, MAX_BYTES.saturating_sub(page.len()));
+    fill(page, &title, &json(data, MAX_BYTES.saturating_sub(page.len())))
+}
+
+/// `page` with title and data in the places left for them.
+fn fill(page: &str, title: &str, json: &str) -> Vec<u8> {
     // Cut the page before anything is put in: what is put in may look like a marker.
     let (head, rest) = page.split_once(TITLE_MARKER).unwrap_or((page, ""));
     let (body, tail) = rest.split_once(DATA_MARKER).unwrap_or((rest, ""));
-    [head, &escape::html(&title), body, &json, tail].concat().into_bytes()
+    [head, &escape::html(title), body, json, tail].concat().into_bytes()
 }
 
 /// The data as JSON of at most about `budget` bytes, in which nothing can end the script element that holds it.
@@ -206,7 +221,7 @@ fn json(data: &ReportData, budget: usize) -> String {
     let (depth, shallow) = depth::blocks(data);
     let mut document = PageData {
         format: 1,
-        writer: concat!("iolens ", env!("CARGO_PKG_VERSION")),
+        writer: WRITER,
         recording: report_json::recording(data.report, data.meta, data.facts),
         devices: (data.report.devices.devices.iter()).map(|d| report_json::device(d, data.report, data.meta)).collect(),
         findings: report_json::findings(data.report, data.meta),
@@ -246,7 +261,7 @@ fn json(data: &ReportData, budget: usize) -> String {
 }
 
 /// JSON without `<`: inside a script element only `</script` and `<!--` could end or change it.
-fn script_safe(document: &PageData) -> String {
+fn script_safe(document: &impl Serialize) -> String {
     // Plain structs with string keys cannot fail to serialise; the page would say that its data is damaged.
     serde_json::to_string(document).unwrap_or_default().replace('<', "\\u003c")
 }

@@ -60,7 +60,7 @@ impl Scene {
     }
 
     fn html(&self) -> String {
-        String::from_utf8(fill(TEMPLATE, &self.data())).expect("UTF-8")
+        String::from_utf8(report(TEMPLATE, &self.data())).expect("UTF-8")
     }
 
     fn document(&self) -> Value {
@@ -221,7 +221,7 @@ fn an_empty_recording_is_a_report_too() {
 
 #[test]
 fn the_embedded_page_has_room_for_data() {
-    let Some(page) = PAGE else {
+    let Some(page) = REPORT_PAGE else {
         eprintln!("SKIP: built without the page (make web)");
         return;
     };

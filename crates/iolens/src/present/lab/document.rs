@@ -1,11 +1,12 @@
-//! A document of sections with tables and charts, as text for terminals and as one self-contained HTML file.
+//! A document of sections with tables and charts, as text for terminals and as the data of one self-contained HTML file.
 
-use std::fmt::Write as _;
-
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use iolens_core::model::DataTable;
+use serde::Serialize;
 
-use super::chart::{Figure, svg};
+use super::chart::Figure;
 use crate::present::escape;
+use crate::present::html::{self, NoPage};
 use crate::present::layout::{Layout, Role};
 
 /// A table; numbers are printed already.
@@ -121,128 +122,114 @@ fn is_number(c: &str) -> bool {
     c.parse::<f64>().is_ok_and(f64::is_finite)
 }
 
-/// The report's colours and shapes.
-const STYLE: &str = include_str!("style.css");
+/// What a page of an experiment is made of: the JSON document embedded in it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(in crate::present) struct LabPage<'a> {
+    /// Version of this document.
+    format: u32,
+    /// Program and version that wrote it.
+    writer: &'static str,
+    /// Heading.
+    title: &'a str,
+    /// Machine, source, extent: (what, value).
+    facts: &'a [(String, String)],
+    /// How it was measured, in sentences.
+    method: &'a [String],
+    /// Its parts, in the order in which they are read.
+    sections: Vec<SectionBlock<'a>>,
+    /// Files that can be taken out of the page.
+    files: Vec<FileBlock<'a>>,
+}
+
+/// A section with its tables and charts.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SectionBlock<'a> {
+    /// Heading.
+    title: &'a str,
+    /// Sentences before the charts and tables.
+    paragraphs: &'a [String],
+    /// Below the charts.
+    tables: Vec<TableBlock<'a>>,
+    /// Charts.
+    figures: &'a [Figure],
+    /// (text, relative address) of documents beside this one.
+    links: &'a [(String, String)],
+}
+
+/// A table; numbers are printed already.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct TableBlock<'a> {
+    /// `null` where the section's title says it.
+    caption: Option<&'a str>,
+    /// For those who want to look closer.
+    folded: bool,
+    /// Headings.
+    columns: &'a [String],
+    /// Whether each column holds words, which are aligned left.
+    words: Vec<bool>,
+    /// Cells, a row after the other.
+    rows: &'a [Vec<String>],
+}
+
+/// A file that the page holds.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FileBlock<'a> {
+    /// Its name when it is saved.
+    name: &'a str,
+    /// Media type.
+    media: &'a str,
+    /// Its size.
+    bytes: usize,
+    /// Its content (RFC 4648, with padding).
+    base64: String,
+}
 
 /// One self-contained file; `raw` can be taken out of it.
-pub fn html(d: &Document, raw: &[Raw]) -> String {
-    let e = |s: &str| escape::html(s).into_owned();
-    let mut out = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>{0}</title><style>{STYLE}</style>\n<header><p class=\"brand\">iolens lab</p><h1>{0}</h1><dl class=\"facts\">",
-        e(&d.title)
-    );
-    for (what, value) in &d.facts {
-        let _ = write!(out, "<div><dt>{}</dt><dd>{}</dd></div>", e(what), e(value));
+///
+/// # Errors
+/// [`NoPage`] if this program was built without the page.
+pub fn html(d: &Document, raw: &[Raw]) -> Result<Vec<u8>, NoPage> {
+    html::lab_page(&d.title, &page(d, raw))
+}
+
+fn page<'a>(d: &'a Document, raw: &'a [Raw]) -> LabPage<'a> {
+    let file = |r: &'a Raw| FileBlock {
+        name: &r.name,
+        media: r.media,
+        bytes: r.content.len(),
+        base64: BASE64_STANDARD.encode(&r.content),
+    };
+    LabPage {
+        format: 1,
+        writer: html::WRITER,
+        title: &d.title,
+        facts: &d.facts,
+        method: &d.method,
+        sections: d.sections.iter().map(section_block).collect(),
+        files: raw.iter().map(file).collect(),
     }
-    out.push_str("</dl><nav>");
-    for (i, s) in d.sections.iter().enumerate() {
-        let _ = write!(out, "<a href=\"#s{i}\">{}</a>", e(&s.title));
-    }
-    out.push_str(if d.method.is_empty() { "" } else { "<a href=\"#method\">Method</a>" });
-    out.push_str(if raw.is_empty() {
-        "</nav></header>\n<main>"
-    } else {
-        "<a href=\"#raw\">Raw numbers</a></nav></header>\n<main>"
+}
+
+fn section_block(s: &Section) -> SectionBlock<'_> {
+    let table = |t: &'_ Table| -> Vec<bool> { (0..t.columns.len()).map(|i| holds_words(t, i)).collect() };
+    let tables = s.tables.iter().map(|t| TableBlock {
+        caption: t.caption.as_deref(),
+        folded: t.folded,
+        columns: &t.columns,
+        words: table(t),
+        rows: &t.rows,
     });
-    for (i, s) in d.sections.iter().enumerate() {
-        html_section(&mut out, i, s);
+    SectionBlock {
+        title: &s.title,
+        paragraphs: &s.paragraphs,
+        tables: tables.collect(),
+        figures: &s.figures,
+        links: &s.links,
     }
-    if !d.method.is_empty() {
-        out.push_str("<section id=\"method\"><h2>Method</h2><ul>");
-        for m in &d.method {
-            let _ = write!(out, "<li>{}</li>", e(m));
-        }
-        out.push_str("</ul></section>\n");
-    }
-    html_raw(&mut out, raw);
-    out.push_str("</main></html>\n");
-    out
-}
-
-fn html_section(out: &mut String, at: usize, s: &Section) {
-    let _ = writeln!(out, "<section id=\"s{at}\"><h2>{}</h2>", escape::html(&s.title));
-    for p in &s.paragraphs {
-        let _ = writeln!(out, "<p>{}</p>", escape::html(p));
-    }
-    if !s.figures.is_empty() {
-        out.push_str("<div class=\"figures\">");
-        for f in &s.figures {
-            let _ = writeln!(out, "<figure>{}</figure>", svg(f));
-        }
-        out.push_str("</div>");
-    }
-    for t in &s.tables {
-        html_table(out, t);
-    }
-    if !s.links.is_empty() {
-        out.push_str("<ul class=\"links\">");
-        for (text, address) in &s.links {
-            let _ = write!(out, "<li><a href=\"{}\">{}</a></li>", escape::html(address), escape::html(text));
-        }
-        out.push_str("</ul>");
-    }
-    out.push_str("</section>\n");
-}
-
-fn html_raw(out: &mut String, raw: &[Raw]) {
-    if raw.is_empty() {
-        return;
-    }
-    out.push_str("<section id=\"raw\"><h2>Raw numbers</h2><ul class=\"links\">");
-    for r in raw {
-        let name = escape::html(&r.name);
-        let _ = write!(
-            out,
-            "<li><a download=\"{name}\" href=\"data:{};base64,{}\">{name}</a> <span>{} bytes</span></li>",
-            r.media,
-            base64(&r.content),
-            r.content.len()
-        );
-    }
-    out.push_str("</ul></section>\n");
-}
-
-/// RFC 4648, with padding.
-fn base64(content: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(content.len().div_ceil(3) * 4);
-    for chunk in content.chunks(3) {
-        let at = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for i in 0..4 {
-            let letter = char::from(LETTERS[(bits >> (18 - 6 * i)) as usize & 63]);
-            out.push(if i <= chunk.len() { letter } else { '=' });
-        }
-    }
-    out
-}
-
-fn html_table(out: &mut String, t: &Table) {
-    let caption = t.caption.as_deref().map(|c| escape::html(c).into_owned());
-    match (&caption, t.folded) {
-        (c, true) => {
-            let _ = write!(out, "<details><summary>{}</summary>", c.as_deref().unwrap_or("Numbers"));
-        }
-        (Some(c), false) => {
-            let _ = write!(out, "<h3>{c}</h3>");
-        }
-        (None, false) => {}
-    }
-    out.push_str("<div class=\"table\"><table><tr>");
-    let words: Vec<&str> = (0..t.columns.len()).map(|i| if holds_words(t, i) { " class=\"l\"" } else { "" }).collect();
-    for (c, class) in t.columns.iter().zip(&words) {
-        let _ = write!(out, "<th{class}>{}</th>", escape::html(c));
-    }
-    out.push_str("</tr>\n");
-    for r in &t.rows {
-        out.push_str("<tr>");
-        for (c, class) in r.iter().zip(&words) {
-            let _ = write!(out, "<td{class}>{}</td>", escape::html(c));
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str(if t.folded { "</table></div></details>\n" } else { "</table></div>\n" });
 }
 
 #[cfg(test)]
@@ -280,21 +267,22 @@ mod tests {
         assert!(!t.contains('\u{1b}') && t.contains("  name") && !t.contains("closer"), "{t}");
         assert!(!t.contains("Elsewhere"), "no heading over what only the page shows: {t}");
         let raw = Raw { name: "a.csv".to_owned(), media: "text/csv", content: b"1,2\n<script>".to_vec() };
-        let h = html(&document(), &[raw]);
-        assert!(!h.contains("a<b>") && !h.contains("<script>") && h.contains("T &lt;x&gt;"), "{h}");
-        assert!(h.contains("Elsewhere") && h.contains("cells/0/report.html"));
-        assert!(h.contains("base64,MSwyCjxzY3JpcHQ+\"") && h.contains("<details><summary>closer"));
+        let (document, files) = (document(), [raw]);
+        let h = serde_json::to_value(page(&document, &files)).expect("JSON");
+        assert_eq!((&h["title"], &h["sections"][1]["links"][0][1]), (&"T <x>".into(), &"cells/0/report.html".into()));
+        assert_eq!(h["sections"][0]["tables"][0]["words"], serde_json::json!([true, false]));
+        assert_eq!((&h["files"][0]["base64"], &h["files"][0]["bytes"]), (&"MSwyCjxzY3JpcHQ+".into(), &12.into()));
+        if let Ok(file) = html(&document, &files) {
+            let text = String::from_utf8(file).expect("UTF-8");
+            assert!(text.contains("<title>T &lt;x&gt;</title>") && !text.contains("a<b>"), "{text}");
+        } else {
+            eprintln!("SKIP: built without the page (make web)");
+        }
         let data =
             DataTable::new(2).words("n", ["x,\"y\"".to_owned(), "=1+1".to_owned()]).numbers("v", [-1.5, f64::NAN]);
         let c = csv(&data);
         let lines: Vec<&str> = c.lines().collect();
         assert_eq!((lines[0], lines[1]), ("n,v", "\"x,\"\"y\"\"\",-1.5"));
         assert!(!lines[2].starts_with('=') && lines[2].ends_with(','), "{c}");
-    }
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        let pairs = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        pairs.iter().for_each(|(plain, coded)| assert_eq!(base64(plain.as_bytes()), *coded));
     }
 }

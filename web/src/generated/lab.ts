@@ -1,0 +1,242 @@
+// Made from docs/schema/ by `make schema`; do not edit.
+
+/**
+ * A chart.
+ */
+export type Figure =
+  | {
+      curves: Chart;
+    }
+  | {
+      boxes: BoxChart;
+    };
+/**
+ * How an axis is divided.
+ */
+export type Scale = "linear" | "log" | "bytes" | "log-bytes";
+
+/**
+ * What a page of an experiment is made of: the JSON document embedded in it.
+ */
+export interface LabPage {
+  /**
+   * Machine, source, extent: (what, value).
+   */
+  facts: [string, string][];
+  /**
+   * Files that can be taken out of the page.
+   */
+  files: FileBlock[];
+  /**
+   * Version of this document.
+   */
+  format: number;
+  /**
+   * How it was measured, in sentences.
+   */
+  method: string[];
+  /**
+   * Its parts, in the order in which they are read.
+   */
+  sections: SectionBlock[];
+  /**
+   * Heading.
+   */
+  title: string;
+  /**
+   * Program and version that wrote it.
+   */
+  writer: string;
+}
+/**
+ * A file that the page holds.
+ */
+export interface FileBlock {
+  /**
+   * Its content (RFC 4648, with padding).
+   */
+  base64: string;
+  /**
+   * Its size.
+   */
+  bytes: number;
+  /**
+   * Media type.
+   */
+  media: string;
+  /**
+   * Its name when it is saved.
+   */
+  name: string;
+}
+/**
+ * A section with its tables and charts.
+ */
+export interface SectionBlock {
+  /**
+   * Charts.
+   */
+  figures: Figure[];
+  /**
+   * (text, relative address) of documents beside this one.
+   */
+  links: [string, string][];
+  /**
+   * Sentences before the charts and tables.
+   */
+  paragraphs: string[];
+  /**
+   * Below the charts.
+   */
+  tables: TableBlock[];
+  /**
+   * Heading.
+   */
+  title: string;
+}
+/**
+ * Curves over a common pair of axes.
+ */
+export interface Chart {
+  /**
+   * The curves.
+   */
+  curves: Curve[];
+  /**
+   * What the x axis shows.
+   */
+  x: string;
+  /**
+   * Its division.
+   */
+  x_scale: Scale;
+  /**
+   * What the y axis shows.
+   */
+  y: string;
+  /**
+   * The y axis' division.
+   */
+  y_scale: Scale;
+}
+/**
+ * A curve with a mark at every point.
+ */
+export interface Curve {
+  /**
+   * Drawn dashed and without marks: a model, not a measurement.
+   */
+  model: boolean;
+  /**
+   * Name.
+   */
+  name: string;
+  /**
+   * (x, y), finite.
+   */
+  points: [number, number][];
+}
+/**
+ * Boxes side by side.
+ */
+export interface BoxChart {
+  /**
+   * The boxes.
+   */
+  boxes: BoxMark[];
+  /**
+   * Names of the groups.
+   */
+  groups: string[];
+  /**
+   * Horizontal lines with their names: limits, budgets.
+   */
+  lines: [string, number][];
+  /**
+   * What the y axis shows.
+   */
+  y: string;
+  /**
+   * Its division.
+   */
+  y_scale: Scale;
+}
+/**
+ * A box of a box plot.
+ */
+export interface BoxMark {
+  /**
+   * Index of its group, which gives the colour.
+   */
+  group: number;
+  /**
+   * What stands under it.
+   */
+  name: string;
+  /**
+   * Its numbers.
+   */
+  stats: BoxNumbers;
+}
+/**
+ * The numbers of a box: quartiles, whiskers at 1.5 interquartile ranges, mean, and what lies beyond the whiskers (thinned).
+ */
+export interface BoxNumbers {
+  /**
+   * Largest value.
+   */
+  max: number;
+  /**
+   * Arithmetic mean.
+   */
+  mean: number;
+  /**
+   * Median.
+   */
+  median: number;
+  /**
+   * Values beyond the whiskers; at most 80, evenly chosen.
+   */
+  outliers: number[];
+  /**
+   * First quartile.
+   */
+  q1: number;
+  /**
+   * Third quartile.
+   */
+  q3: number;
+  /**
+   * Highest value within 1.5 interquartile ranges of the third quartile.
+   */
+  whisker_high: number;
+  /**
+   * Lowest value within 1.5 interquartile ranges of the first quartile.
+   */
+  whisker_low: number;
+}
+/**
+ * A table; numbers are printed already.
+ */
+export interface TableBlock {
+  /**
+   * `null` where the section's title says it.
+   */
+  caption: string | null;
+  /**
+   * Headings.
+   */
+  columns: string[];
+  /**
+   * For those who want to look closer.
+   */
+  folded: boolean;
+  /**
+   * Cells, a row after the other.
+   */
+  rows: string[][];
+  /**
+   * Whether each column holds words, which are aligned left.
+   */
+  words: boolean[];
+}
