@@ -8,6 +8,7 @@ mod share;
 mod signal;
 mod source;
 mod units;
+mod window;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ pub use lab_fio::{FioSweep, LabFio};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
-pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
+pub use units::{Instant, parse_duration_ns, parse_size};
+pub use window::WindowArgs;
 
 /// What the user asked for, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]
@@ -160,7 +162,7 @@ impl RecordPlan {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct FilesPlan {
-    /// The recording
+    /// The recording, or a root that holds recordings by host and start, of which the time chooses
     pub recording: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -197,7 +199,7 @@ pub enum FilesBy {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ReportPlan {
-    /// The recording
+    /// The recording, or a root that holds recordings by host and start, of which the time chooses
     pub recording: PathBuf,
     /// Print one JSON document
     #[arg(long)]
@@ -246,17 +248,6 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
     }
 }
 
-/// A part of a recording, as given on the command line.
-#[derive(Debug, Args)]
-pub struct WindowArgs {
-    /// Begin here: seconds since the recording's start, or a wall-clock time (2026-11-21T05:48:00Z, "10 min ago")
-    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
-    pub from: Option<Instant>,
-    /// End here
-    #[arg(long, value_name = "T", value_parser = parse_instant, allow_hyphen_values = true)]
-    pub to: Option<Instant>,
-}
-
 /// Time series of a recording at any step down to 1 ms
 ///
 /// Examples:
@@ -267,7 +258,7 @@ pub struct WindowArgs {
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub struct ZoomPlan {
-    /// The recording
+    /// The recording, or a root that holds recordings by host and start, of which the time chooses
     pub recording: PathBuf,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own

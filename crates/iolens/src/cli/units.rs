@@ -52,12 +52,19 @@ pub fn parse_size(s: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// `153.6` (seconds since the recording's start), `2026-11-21T05:48:00Z`, `2026-11-21 05:48` (local time) or `10 min ago`.
+/// Numbers from here on are seconds since the Unix epoch (2001-09-09 on): no recording is 31 years long.
+const MIN_EPOCH_S: f64 = 1.0e9;
+
+/// `153.6` (seconds since the recording's start), `1795000000` (seconds since the epoch), `2026-11-21T05:48:00Z`,
+/// `2026-11-21 05:48` (local time), `now`, `-5m` or `10 min ago`.
 ///
 /// # Errors
 /// A sentence that says what is expected.
 pub fn parse_instant(s: &str) -> Result<Instant, String> {
     if let Ok(seconds) = s.parse::<f64>() {
+        if (MIN_EPOCH_S..9.0e9).contains(&seconds) {
+            return epoch(s).map(Instant::Wall).ok_or_else(|| format!("{s} seconds are out of range"));
+        }
         // i64 nanoseconds end after 292 years.
         return if seconds.is_finite() && seconds.abs() < 9.0e9 {
             Ok(Instant::SinceStart((seconds * 1e9).round() as i64))
@@ -78,8 +85,23 @@ pub fn parse_instant(s: &str) -> Result<Instant, String> {
     {
         return Ok(Instant::Wall(t.timestamp()));
     }
-    Err("expected seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, \"10 min ago\")"
+    if s == "now" {
+        return Ok(Instant::Wall(Timestamp::now()));
+    }
+    if let Some(ns) = s.strip_prefix('-').and_then(|d| parse_duration_ns(d).ok())
+        && let Ok(t) = Timestamp::now().checked_sub(SignedDuration::from_nanos(ns))
+    {
+        return Ok(Instant::Wall(t));
+    }
+    Err("expected seconds since the recording's start (153.6) or a time (2026-11-21T05:48:00Z, -5m, \"10 min ago\", now)"
         .to_owned())
+}
+
+/// Seconds since the epoch to the nanosecond, which a double does not hold.
+fn epoch(s: &str) -> Option<Timestamp> {
+    let (whole, part) = s.split_once('.').unwrap_or((s, ""));
+    let digits: String = part.chars().chain(std::iter::repeat('0')).take(9).collect();
+    Timestamp::new(whole.parse().ok()?, digits.parse().ok()?).ok()
 }
 
 #[cfg(test)]
@@ -116,7 +138,14 @@ mod tests {
         let Instant::Wall(t) = parse_instant("10 min ago").unwrap() else { panic!() };
         let ago = Timestamp::now().duration_since(t).as_secs();
         assert!((595..=605).contains(&ago), "{ago}");
-        for bad in ["", "yesterday-ish", "nan", "1e30", "10 min"] {
+        let Instant::Wall(t) = parse_instant("-5m").unwrap() else { panic!() };
+        let ago = Timestamp::now().duration_since(t).as_secs();
+        assert!((295..=305).contains(&ago), "{ago}");
+        let Instant::Wall(t) = parse_instant("1795000000.123456789").unwrap() else { panic!() };
+        assert_eq!(t.as_nanosecond(), 1_795_000_000_123_456_789);
+        assert!(matches!(parse_instant("now").unwrap(), Instant::Wall(_)));
+        assert_eq!(parse_instant("-5").unwrap(), Instant::SinceStart(-5_000_000_000));
+        for bad in ["", "yesterday-ish", "nan", "1e30", "10 min", "-", "--5m", "-ten", "1e9x"] {
             assert!(parse_instant(bad).is_err(), "{bad}");
         }
     }

@@ -7,8 +7,9 @@ use iolens_core::analysis::Window;
 use iolens_core::analysis::files::By;
 
 use crate::cli::{FilesBy, FilesPlan};
+use crate::engine::choose::{self, Chosen};
 use crate::engine::files::analyse;
-use crate::engine::{source, window};
+use crate::engine::window;
 use crate::present::{files_json, files_text};
 
 /// Runs the command.
@@ -16,9 +17,9 @@ use crate::present::{files_json, files_text};
 /// # Errors
 /// No recording, one without file-level requests, or a window outside it.
 pub fn run(plan: &FilesPlan) -> Result<u8> {
-    let recording = source::open(&plan.recording)?;
+    let Chosen { recording, window: asked } = choose::one(&plan.recording, &plan.window)?;
     if recording.requests_stored() == 0 {
-        let path = plan.recording.display();
+        let path = recording.path().display();
         let lost = recording.lost(0..i64::MAX);
         let lost: i64 = lost.iter().filter(|l| l.reason.is_of_requests()).filter_map(|l| l.ios).sum();
         if lost > 0 {
@@ -28,7 +29,7 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
         }
         bail!("{path} holds no file-level requests; record them with: iolens record --files");
     }
-    let range = window::resolve_for_analysis(&recording, &plan.window)?;
+    let range = window::resolve_for_analysis(&recording, &asked)?;
     let by = match plan.by {
         FilesBy::Class => By::Class,
         FilesBy::Process => By::Process,
@@ -37,7 +38,7 @@ pub fn run(plan: &FilesPlan) -> Result<u8> {
     };
     let report = analyse(&recording, Window::new(range.start, range.end), by)?;
     let text = match plan.json {
-        true => files_json::render(&report, recording.meta(), &plan.recording),
+        true => files_json::render(&report, recording.meta(), recording.path()),
         false => files_text::render(&report, recording.meta(), crate::streams::layout()),
     };
     crate::streams::stdout().write_all(text.as_bytes())?;

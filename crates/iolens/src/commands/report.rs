@@ -15,6 +15,7 @@ use iolens_core::store::{Recording, read_rates};
 
 use super::limits::{limits, named};
 use crate::cli::ReportPlan;
+use crate::engine::choose::{self, Chosen};
 use crate::engine::layers::Layers;
 use crate::engine::overview::overviews;
 use crate::engine::report::analyse;
@@ -28,13 +29,13 @@ use crate::present::report_text;
 /// # Errors
 /// No recording, a window outside it, or no place for the HTML file.
 pub fn run(plan: &ReportPlan) -> Result<u8> {
-    let recording = source::open(&plan.recording)?;
-    let mut range = window::resolve_for_analysis(&recording, &plan.window)?;
+    let Chosen { recording, window: asked } = choose::one(&plan.recording, &plan.window)?;
+    let mut range = window::resolve_for_analysis(&recording, &asked)?;
     let rates = read_rates(recording.path())?;
     // Single I/Os tell more.
     let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
     if let Some(tables) = tables {
-        range = tables::window(tables, &plan.window, range);
+        range = tables::window(tables, &asked, range);
     }
     let names = names::read(&recording, range.end)?;
     let (limits, links) = limits(&recording.meta().devices, &plan.limits)?;

@@ -1,8 +1,9 @@
 //! Recordings read for the analyses: the window, decoding beside analysing, names, layers, imported tables.
 //!
-//! A command resolves a [`window`], then calls [`report::analyse`], [`rows::each_row`], [`files::analyse`] or
+//! A command opens what it was given with [`choose`], resolves a [`window`], then calls [`report::analyse`], [`rows::each_row`], [`files::analyse`] or
 //! [`overview::overviews`]; [`decode`] gives every part of an analysis a thread.
 
+pub mod choose;
 pub mod decode;
 pub mod files;
 pub mod layers;

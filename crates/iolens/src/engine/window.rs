@@ -136,14 +136,14 @@ mod tests {
         }
         writer.finish(2_000_000_000_000, RecorderCost::default()).expect("finished");
         let recording = Recording::open(&path).expect("readable");
-        let window = |from| WindowArgs { from, to: None };
+        let window = |from| WindowArgs { from, ..WindowArgs::default() };
         let range = resolve_for_analysis(&recording, &window(None)).expect("something is left");
         let first = done(&recording, range.clone());
         assert!(range.start > 0 && range.end == 2_000_000_000_000, "{range:?}");
         assert!(first.first().is_some_and(|t| (range.start..range.start + 10_000_000).contains(t)), "{range:?}");
         let later = resolve_for_analysis(&recording, &window(Some(Instant::SinceStart(1_999_000_000_000))));
         assert_eq!(later.expect("kept"), 1_999_000_000_000..2_000_000_000_000);
-        let gone = WindowArgs { from: None, to: Some(Instant::SinceStart(1_000_000_000)) };
+        let gone = WindowArgs { to: Some(Instant::SinceStart(1_000_000_000)), ..WindowArgs::default() };
         let e = resolve_for_analysis(&recording, &gone).expect_err("nothing is left");
         assert!(e.to_string().contains("--keep"), "{e}");
     }
@@ -152,15 +152,15 @@ mod tests {
     fn what_completes_at_the_last_instant_is_inside() {
         let dir = tempfile::tempdir().expect("a directory");
         let ended = |name: &str, end_ns| recorded(&dir.path().join(name), end_ns);
-        let whole = resolve(&ended("a", 3_000_000_000), &WindowArgs { from: None, to: None }).expect("a window");
+        let whole = resolve(&ended("a", 3_000_000_000), &WindowArgs::default()).expect("a window");
         assert_eq!(whole, 0..3_000_000_000);
         let times = [1_000_000_000, 2_000_000_000, 2_000_000_000, 2_999_999_999];
         assert_eq!(done(&ended("b", 3_000_000_000), whole.clone()), times);
         assert_eq!(done(&ended("c", 2_500_000_000), whole), times, "the end is not before the last I/O");
         let years = ended("f", 3660 * DAY_NS);
-        let refused = resolve_for_analysis(&years, &WindowArgs { from: None, to: None }).expect_err("ten years");
+        let refused = resolve_for_analysis(&years, &WindowArgs::default()).expect_err("ten years");
         assert!(refused.to_string().starts_with("3660 days are too many at once"), "{refused}");
-        let part = WindowArgs { from: None, to: Some(Instant::SinceStart(5_000_000_000)) };
+        let part = WindowArgs { to: Some(Instant::SinceStart(5_000_000_000)), ..WindowArgs::default() };
         assert!(resolve_for_analysis(&years, &part).is_ok());
         assert_eq!(done(&ended("d", 4_000_000_000), 0..4_000_000_000)[3], 3_000_000_000);
         assert_eq!(

@@ -80,6 +80,11 @@ impl ZoomWriter {
         ZoomWriter { width, ..self }
     }
 
+    /// For rows of several recordings, which begin between the steps of the first: times to the millisecond.
+    pub fn with_fine_times(self, fine: bool) -> ZoomWriter {
+        ZoomWriter { time_decimals: if fine { self.time_decimals.max(3) } else { self.time_decimals }, ..self }
+    }
+
     /// What stands left of the numbers.
     fn label_width(&self) -> usize {
         TIME_WIDTH + if self.by == GroupBy::Device { DEVICE_WIDTH } else { 0 }

@@ -1,0 +1,219 @@
+//! Recording roots: `ROOT/host=NAME/start_ns=UNIXNS/` is an ordinary recording, and the names tell whose and from when.
+//!
+//! Names in the style of Hive partitions: DuckDB and Spark make columns of them, and `start_ns + done_ns` is absolute time.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::StoreError;
+use super::meta_file;
+use super::reader::Recording;
+
+const HOST: &str = "host=";
+const START: &str = "start_ns=";
+
+/// A directory of recordings, of one host or several.
+#[derive(Debug, Clone)]
+pub struct Root {
+    path: PathBuf,
+    recordings: Vec<Stored>,
+}
+
+/// A recording of a root, not opened yet.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stored {
+    /// The host that its directory names.
+    pub host: String,
+    /// Wall clock of its start in nanoseconds since the Unix epoch, as its directory says.
+    pub start_unix_ns: i64,
+    /// Its directory.
+    pub path: PathBuf,
+}
+
+impl Root {
+    /// The root at `path`, or one host's part of it (`ROOT/host=NAME`); `None` if `path` is neither: it is a recording then,
+    /// or nothing of ours.
+    ///
+    /// # Errors
+    /// A directory cannot be listed.
+    pub fn open(path: &Path) -> Result<Option<Root>, StoreError> {
+        if !path.is_dir() || path.join(meta_file::META).exists() || path.join(meta_file::META_COPY).exists() {
+            return Ok(None);
+        }
+        let mut recordings = Vec::new();
+        let own_name = fs::canonicalize(path).ok().and_then(|p| host_of(p.file_name()?.to_str()?));
+        let mut is_root = false;
+        if let Some(host) = own_name {
+            is_root = true;
+            recordings.extend(recordings_of(path, &host)?);
+        }
+        for name in directories(path)? {
+            let Some(host) = host_of(&name) else { continue };
+            is_root = true;
+            recordings.extend(recordings_of(&path.join(&name), &host)?);
+        }
+        recordings.sort();
+        Ok(is_root.then(|| Root { path: path.to_owned(), recordings }))
+    }
+
+    /// The directory it was opened from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All recordings, by host and start.
+    pub fn recordings(&self) -> &[Stored] {
+        &self.recordings
+    }
+
+    /// The hosts that have recordings, in order.
+    pub fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = self.recordings.iter().map(|r| r.host.as_str()).collect();
+        hosts.dedup();
+        hosts
+    }
+
+    /// The directory of `host` in the root at `root`.
+    pub fn host_directory(host: &str) -> String {
+        format!("{HOST}{}", encode(host))
+    }
+
+    /// The directory of a recording that began at `start_unix_ns` in the directory of its host.
+    pub fn recording_directory(start_unix_ns: i64) -> String {
+        format!("{START}{start_unix_ns}")
+    }
+}
+
+impl Stored {
+    /// Wall clock of its end in nanoseconds since the Unix epoch; of one that still runs, or was cut off, that of its last
+    /// observation. The description decides when it began, should the directory have been renamed.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn span_unix_ns(&self) -> Result<(i64, i64), StoreError> {
+        let (meta, _) = meta_file::read(&self.path)?;
+        let end_ns = match meta.end_ns {
+            Some(end_ns) => end_ns,
+            None => Recording::open(&self.path)?.end_ns(),
+        };
+        Ok((meta.start_unix_ns, meta.start_unix_ns.saturating_add(end_ns)))
+    }
+}
+
+fn recordings_of(dir: &Path, host: &str) -> Result<Vec<Stored>, StoreError> {
+    let stored = |name: String| {
+        let digits = name.strip_prefix(START)?;
+        // As written, or two names could say one time.
+        let start_unix_ns: i64 = digits.parse().ok().filter(|n: &i64| n.to_string() == digits)?;
+        Some(Stored { host: host.to_owned(), start_unix_ns, path: dir.join(&name) })
+    };
+    Ok(directories(dir)?.into_iter().filter_map(stored).collect())
+}
+
+/// Names of the directories in `dir`. Links are left out: somebody who may write here could lead elsewhere.
+fn directories(dir: &Path) -> Result<Vec<String>, StoreError> {
+    let listed = || -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                names.extend(entry.file_name().to_str().map(str::to_owned));
+            }
+        }
+        Ok(names)
+    };
+    listed().map_err(|e| StoreError::io(dir, "read", e))
+}
+
+/// Letters, digits, `.`, `-` and `_` as they are, other bytes as `%XX`: Hive's own way, and no name leaves its directory.
+fn encode(host: &str) -> String {
+    let mut out = String::new();
+    for (i, b) in host.bytes().enumerate() {
+        match b {
+            b'.' if i == 0 => out.push_str("%2E"),
+            b if b.is_ascii_alphanumeric() || b"-_.".contains(&b) => out.push(b.into()),
+            b => out.push_str(&format!("%{b:02X}")),
+        }
+    }
+    out
+}
+
+/// The host that a directory's name stands for.
+fn host_of(name: &str) -> Option<String> {
+    let coded = name.strip_prefix(HOST)?;
+    let mut bytes = Vec::new();
+    let mut rest = coded.bytes();
+    while let Some(b) = rest.next() {
+        if b != b'%' {
+            bytes.push(b);
+            continue;
+        }
+        let digit = |b: Option<u8>| char::from(b?).to_digit(16);
+        bytes.push(u8::try_from(digit(rest.next())? << 4 | digit(rest.next())?).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{RecorderCost, RecordingMeta, Source};
+    use crate::store::{RecordingWriter, WriterOptions};
+
+    fn record(root: &Path, host: &str, start_unix_ns: i64, end_ns: i64) -> PathBuf {
+        let dir = root.join(Root::host_directory(host));
+        fs::create_dir_all(&dir).expect("makes");
+        let path = dir.join(Root::recording_directory(start_unix_ns));
+        let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
+        let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        writer.finish(end_ns, RecorderCost::default()).expect("finishes");
+        path
+    }
+
+    fn open(path: &Path) -> Root {
+        Root::open(path).expect("readable").expect("a root")
+    }
+
+    #[test]
+    fn recordings_come_by_host_and_time_and_their_spans_are_absolute() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        let late = record(root.path(), "a", 2_000, 50);
+        let early = record(root.path(), "a", 900, 100);
+        record(root.path(), "b", 5, 1);
+        let found = open(root.path());
+        assert_eq!(found.hosts(), ["a", "b"]);
+        let paths: Vec<&Path> = found.recordings().iter().map(|r| r.path.as_path()).collect();
+        assert_eq!(paths[..2], [early.as_path(), late.as_path()]);
+        assert_eq!(found.recordings()[0].span_unix_ns().expect("readable"), (900, 1000));
+        let one = open(&root.path().join("host=a"));
+        assert_eq!((one.hosts(), one.recordings().len()), (vec!["a"], 2));
+        assert!(Root::open(&late).expect("readable").is_none(), "a recording is no root");
+        assert!(Root::open(&root.path().join("nothing")).expect("readable").is_none());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_names_that_are_not_ours_are_left_out() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        let real = record(root.path(), "a", 7, 1);
+        std::os::unix::fs::symlink(&real, root.path().join("host=a/start_ns=8")).expect("links");
+        std::os::unix::fs::symlink(root.path().join("host=a"), root.path().join("host=b")).expect("links");
+        for name in ["start_ns=", "start_ns=+9", "start_ns=09", "start_ns=x", "start_ns=99999999999999999999", "other"]
+        {
+            fs::create_dir(root.path().join("host=a").join(name)).expect("makes");
+        }
+        let found = open(root.path());
+        assert_eq!(found.recordings().iter().map(|r| r.path.clone()).collect::<Vec<_>>(), [real]);
+    }
+
+    #[test]
+    fn no_host_name_leaves_its_directory() {
+        for host in ["db1.example.org", "..", ".", "a/b", "ü", "50%", "", "a=b", "line\nbreak"] {
+            let name = Root::host_directory(host);
+            assert!(!name.contains('/') && !name.ends_with("=.") && !name.ends_with("=.."), "{name}");
+            assert_eq!(host_of(&name).as_deref(), Some(host));
+        }
+        assert!(["host", "host=%", "host=%2", "host=%zz", "host=%FF"].iter().all(|n| host_of(n).is_none()));
+    }
+}

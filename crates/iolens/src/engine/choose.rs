@@ -1,0 +1,278 @@
+//! What a path and a time mean: a recording, or those of a recording root that hold the time.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use iolens_core::store::{Recording, Root, Stored};
+use jiff::Timestamp;
+
+use super::source;
+use crate::cli::{Instant, WindowArgs};
+use crate::present::escape;
+
+/// A recording and the part of it that is meant.
+pub struct Chosen {
+    /// Open for reading.
+    pub recording: Recording,
+    /// With neither `at` nor, of a root, anything beyond the recording.
+    pub window: WindowArgs,
+}
+
+/// `--at` shows so much before and after the moment.
+const AROUND_NS: i64 = 30_000_000_000;
+
+/// The one recording that is meant; of a root without a time the newest.
+///
+/// # Errors
+/// No recording holds the time, or several do, which cannot be analysed as one.
+pub fn one(path: &Path, args: &WindowArgs) -> Result<Chosen> {
+    let Some(found) = in_root(path, args)? else { return plain(path, args) };
+    match &found[..] {
+        [only] => only.open(),
+        several => {
+            let longest = several.iter().max_by_key(|f| f.to_unix_ns - f.from_unix_ns);
+            let part = longest.map_or(String::new(), Found::part);
+            bail!("this time spans {} recordings, which are analysed one by one; choose a part: {part}", several.len());
+        }
+    }
+}
+
+/// All recordings that are meant, by time.
+///
+/// # Errors
+/// No recording holds the time.
+pub fn all(path: &Path, args: &WindowArgs) -> Result<Vec<Chosen>> {
+    match in_root(path, args)? {
+        Some(found) => found.iter().map(Found::open).collect(),
+        None => Ok(vec![plain(path, args)?]),
+    }
+}
+
+/// A recording that is no root's, or is given by its own path.
+fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
+    let recording = source::open(path)?;
+    let Some(at) = args.at else { return Ok(Chosen { recording, window: *args }) };
+    let at_ns = match at {
+        Instant::SinceStart(ns) => ns,
+        Instant::Wall(t) => unix_ns(t).saturating_sub(recording.meta().start_unix_ns),
+    };
+    let end_ns = recording.end_ns();
+    if at_ns < 0 || at_ns > end_ns {
+        let (at_s, end_s) = (at_ns as f64 / 1e9, end_ns as f64 / 1e9);
+        bail!("--at is {at_s:.3} s from the recording's start, which has 0 to {end_s:.3} s");
+    }
+    let bound = |ns: i64| (0 < ns && ns < end_ns).then_some(Instant::SinceStart(ns));
+    let window = WindowArgs { at: None, from: bound(at_ns - AROUND_NS), to: bound(at_ns + AROUND_NS) };
+    Ok(Chosen { recording, window })
+}
+
+/// A recording of a root, and the part of it that is meant.
+struct Found {
+    stored: Stored,
+    start_unix_ns: i64,
+    end_unix_ns: i64,
+    from_unix_ns: i64,
+    to_unix_ns: i64,
+}
+
+impl Found {
+    fn open(&self) -> Result<Chosen> {
+        let recording = source::open(&self.stored.path)?;
+        let bound = |edge: i64, unix_ns: i64| {
+            (unix_ns != edge).then_some(Instant::SinceStart(unix_ns.saturating_sub(self.start_unix_ns)))
+        };
+        let from = bound(self.start_unix_ns, self.from_unix_ns);
+        let window = WindowArgs { at: None, from, to: bound(self.end_unix_ns, self.to_unix_ns) };
+        Ok(Chosen { recording, window })
+    }
+
+    fn part(&self) -> String {
+        format!("--from {} --to {}", said(self.from_unix_ns), said(self.to_unix_ns))
+    }
+}
+
+/// The recordings of the root at `path` that hold the time; `None` if it is no root.
+fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
+    let Some(root) = Root::open(path)? else { return Ok(None) };
+    let at = |t: Option<Instant>, name: &str| match t {
+        None => Ok(None),
+        Some(Instant::Wall(t)) => Ok(Some(unix_ns(t))),
+        Some(Instant::SinceStart(_)) => {
+            bail!(
+                "{name}: {} holds many recordings: give a wall-clock time (2026-11-21T05:48:00Z, -5m)",
+                path.display()
+            )
+        }
+    };
+    let (at, from, to) = (at(args.at, "--at")?, at(args.from, "--from")?, at(args.to, "--to")?);
+    let from_ns = at.map(|t| t.saturating_sub(AROUND_NS)).or(from);
+    let to_ns = at.map(|t| t.saturating_add(AROUND_NS)).or(to);
+    if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns)
+        && from_ns >= to_ns
+    {
+        bail!("--to ({}) is not after --from ({})", said(to_ns), said(from_ns));
+    }
+    match root.hosts()[..] {
+        [] => bail!("{}: holds no recording yet", path.display()),
+        [_] => {}
+        ref hosts => {
+            let (n, first) = (hosts.len(), Root::host_directory(hosts[0]));
+            let names: Vec<&str> = hosts.iter().take(8).copied().collect();
+            let names = names.join(", ");
+            bail!("{0}: holds recordings of {n} hosts ({names}): give one, as {0}/{first}", path.display());
+        }
+    }
+    if from_ns.is_none() && to_ns.is_none() {
+        return newest(&root).map(|found| Some(vec![found]));
+    }
+    holding(&root, from_ns.unwrap_or(i64::MIN), to_ns.unwrap_or(i64::MAX)).map(Some)
+}
+
+/// Spans of all recordings that can be read, the newest first.
+fn spans(root: &Root) -> impl Iterator<Item = Found> + '_ {
+    root.recordings().iter().rev().filter_map(|stored| match stored.span_unix_ns() {
+        Ok((start, end)) => Some(Found {
+            stored: stored.clone(),
+            start_unix_ns: start,
+            end_unix_ns: end,
+            from_unix_ns: start,
+            to_unix_ns: end,
+        }),
+        Err(e) => {
+            eprintln!("iolens: {}; left out", escape::terminal(&e.to_string()));
+            None
+        }
+    })
+}
+
+fn newest(root: &Root) -> Result<Found> {
+    let Some(found) = spans(root).next() else { bail!("{}: no recording can be read", root.path().display()) };
+    if root.recordings().len() > 1 {
+        let (n, path) = (root.recordings().len(), found.stored.path.display().to_string());
+        eprintln!("iolens: the newest of {n} recordings, {}; choose with --at or --from", escape::terminal(&path));
+    }
+    Ok(found)
+}
+
+/// What holds something of `from_ns..to_ns`, by time.
+fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    let mut nearest: Option<Found> = None;
+    let off = |f: &Found| (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns));
+    for f in spans(root) {
+        if f.start_unix_ns < to_ns && f.end_unix_ns > from_ns {
+            let (from, to) = (f.start_unix_ns.max(from_ns), f.end_unix_ns.min(to_ns));
+            found.push(Found { from_unix_ns: from, to_unix_ns: to, ..f });
+        } else if nearest.as_ref().is_none_or(|n| off(&f) < off(n)) {
+            nearest = Some(f);
+        }
+    }
+    if found.is_empty() {
+        let part = nearest.map_or(String::new(), |n| format!("; the nearest one is {}", n.part()));
+        bail!("{}: no recording holds anything of this time{part}", root.path().display());
+    }
+    found.sort_by_key(|f| f.start_unix_ns);
+    Ok(found)
+}
+
+fn unix_ns(t: Timestamp) -> i64 {
+    i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)
+}
+
+/// RFC 3339 with as many digits as it takes, so that what is proposed can be typed.
+fn said(unix_ns: i64) -> String {
+    Timestamp::from_nanosecond(unix_ns.into()).map_or_else(|_| unix_ns.to_string(), |t| t.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{DevId, Io, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{RecordingWriter, WriterOptions};
+
+    const S: i64 = 1_000_000_000;
+    /// 2026-11-18T08:53:20Z.
+    const EPOCH: i64 = 1_795_000_000 * S;
+
+    /// A recording from `from_s` to `to_s` after [`EPOCH`] with one I/O in its middle.
+    fn record(root: &Path, host: &str, from_s: i64, to_s: i64) {
+        let dir = root.join(Root::host_directory(host));
+        std::fs::create_dir_all(&dir).expect("makes");
+        let start = EPOCH + from_s * S;
+        let meta = RecordingMeta::new(Source::Ebpf, start);
+        let path = dir.join(Root::recording_directory(start));
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let end = (to_s - from_s) * S;
+        writer.push_ios(&[Io::new(end / 2, DevId::new(8, 0), Op::READ, 512, Some(5), 10)]).expect("writes");
+        writer.finish(end, RecorderCost::default()).expect("finishes");
+    }
+
+    fn wall(s: i64) -> Option<Instant> {
+        Some(Instant::Wall(Timestamp::from_nanosecond((EPOCH + s * S).into()).expect("in range")))
+    }
+
+    fn window(from: Option<Instant>, to: Option<Instant>) -> WindowArgs {
+        WindowArgs { at: None, from, to }
+    }
+
+    fn ranges(found: Vec<Chosen>) -> Vec<(i64, i64)> {
+        let of = |c: &Chosen| super::super::window::resolve(&c.recording, &c.window).expect("a window");
+        found.iter().map(of).map(|r| (r.start / S, r.end / S)).collect()
+    }
+
+    fn refusal(found: Result<impl Sized>) -> String {
+        found.map(drop).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn a_time_chooses_the_recordings_that_hold_it_and_the_part_of_each() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 0, 100);
+        record(tmp.path(), "a", 100, 300);
+        record(tmp.path(), "a", 400, 500);
+        let all = |args| all(tmp.path(), &args).map(ranges);
+        assert_eq!(all(window(wall(50), wall(60))).expect("found"), [(50, 60)]);
+        assert_eq!(all(window(wall(50), wall(450))).expect("found"), [(50, 100), (0, 200), (0, 50)]);
+        assert_eq!(all(window(wall(250), None)).expect("found"), [(150, 200), (0, 100)]);
+        assert_eq!(all(window(None, wall(100))).expect("found"), [(0, 100)], "half open");
+        assert_eq!(all(WindowArgs { at: wall(200), ..Default::default() }).expect("found"), [(70, 130)]);
+        assert_eq!(all(WindowArgs::default()).expect("found"), [(0, 100)], "the newest");
+        let gap = refusal(all(window(wall(310), wall(320))));
+        assert!(gap.contains("nearest") && gap.contains("--from 2026-11-18T11:08:20Z --to"), "{gap}");
+    }
+
+    #[test]
+    fn what_cannot_be_one_is_refused_with_what_can() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(tmp.path().join("host=empty")).expect("makes");
+        assert!(refusal(one(tmp.path(), &WindowArgs::default())).contains("holds no recording yet"));
+        record(tmp.path(), "a", 0, 100);
+        record(tmp.path(), "a", 100, 300);
+        let spanning = refusal(one(tmp.path(), &window(wall(50), wall(250))));
+        assert!(spanning.contains("spans 2 recordings"), "{spanning}");
+        let part = spanning.split("--from ").nth(1).and_then(|p| p.split_once(" --to ")).expect("a part");
+        let instant = |s: &str| Some(Instant::Wall(s.parse().expect("a time")));
+        let proposed = one(tmp.path(), &window(instant(part.0), instant(part.1))).expect("what was proposed");
+        assert_eq!(ranges(vec![proposed]), [(0, 150)]);
+        let since_start = refusal(one(tmp.path(), &window(Some(Instant::SinceStart(S)), None)));
+        assert!(since_start.contains("wall-clock"), "{since_start}");
+        assert!(refusal(one(tmp.path(), &window(wall(9), wall(9)))).contains("not after"));
+        record(tmp.path(), "b", 0, 1);
+        let hosts = refusal(one(tmp.path(), &WindowArgs::default()));
+        assert!(hosts.contains("2 hosts (a, b)") && hosts.contains("/host=a"), "{hosts}");
+        assert!(one(&tmp.path().join("host=b"), &WindowArgs::default()).is_ok());
+    }
+
+    #[test]
+    fn at_shows_the_minute_around_a_moment_of_a_recording() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 0, 200);
+        let path = tmp.path().join(Root::host_directory("a")).join(Root::recording_directory(EPOCH));
+        let at = |at| one(&path, &WindowArgs { at, ..Default::default() }).map(|c| ranges(vec![c]));
+        assert_eq!(at(wall(100)).expect("inside"), [(70, 130)]);
+        assert_eq!(at(Some(Instant::SinceStart(10 * S))).expect("inside"), [(0, 40)]);
+        assert_eq!(at(wall(190)).expect("inside"), [(160, 200)]);
+        assert!(refusal(at(wall(-1))).contains("--at is -1.000 s"));
+        assert!(refusal(at(wall(201))).contains("0 to 200.000 s"));
+    }
+}
