@@ -1,6 +1,6 @@
-//! Directories and files that their owner alone may read, and that nobody who may write nearby can redirect.
+//! Directories and files that only their owner may read, and that other users cannot redirect.
 //!
-//! What is recorded names files of all users, and a recorder is often root in a directory of somebody else. So every
+//! What is recorded names files of all users, and a recorder often runs as root in another user's directory. So every
 //! new name is made relative to an open directory, exclusively, and without following a link; its permissions do not
 //! depend on the umask. This is the only place that creates files of recordings, reports and experiments.
 
@@ -18,7 +18,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// The owner alone.
+    /// Only the owner may read and write.
     pub const OWNER: Access = Access { file_mode: 0o600, group: None };
 
     /// Files get the permission bits `mode` and the group with this number; directories may be entered by those who may
@@ -55,10 +55,10 @@ impl PrivateDir {
     pub fn create(path: &Path, access: Access) -> io::Result<PrivateDir> {
         let (parent, name) = PrivateDir::holding(path, access)?;
         let handle = at::make_dir(&parent.handle, Path::new(&name), access)?;
-        // Somebody who may write to the parent may have put another directory in its place meanwhile.
+        // A user with write access to the parent may have replaced the directory meanwhile.
         if !at::is_ours(&handle)? || !at::is_empty(&handle)? {
             let why = "it is another user's or not empty right after it was made: it was replaced meanwhile, or the file \
-                       system gives new files to somebody else; choose another place";
+                       system gives new files to another user; choose another place";
             return Err(io::Error::other(why));
         }
         parent.sync(Path::new("."))?;
@@ -149,7 +149,7 @@ impl PrivateDir {
         let mut temporary = name.as_os_str().to_owned();
         temporary.push(".tmp");
         let temporary = Path::new(&temporary);
-        // What a killed writer left, or somebody planted: the name itself, never what it points to.
+        // Left by a killed writer or planted by another user: remove the name itself, never what it points to.
         let _ = at::remove_file(&self.handle, temporary);
         let mut file = self.create_file(temporary)?;
         let written = fill(&mut file).and_then(|()| at::rename(&self.handle, temporary, name));
@@ -258,8 +258,8 @@ mod at {
         Ok(true)
     }
 
-    /// Fails if somebody besides this user, root and the directory's owner may put other things in place of what is
-    /// in it. A group of the owner alone, by which many systems make directories writable, is nobody besides.
+    /// Fails if a user other than this one, root and the directory's owner may replace what is
+    /// in it. A group of the owner alone, by which many systems make directories writable, adds no user.
     pub(super) fn refuse_what_others_write(dir: &Handle, path: &Path) -> io::Result<()> {
         let stat = sys::fstat(dir)?;
         let mode = Mode::from_raw_mode(stat.st_mode);
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_replaced_and_what_it_points_to_is_not_touched() {
+    fn a_planted_link_is_replaced_and_its_target_untouched() {
         let tmp = tempfile::tempdir().expect("temporary directory");
         let victim = tmp.path().join("victim");
         fs::write(&victim, "precious").expect("writes");
@@ -444,7 +444,7 @@ mod tests {
         let tmp = tempfile::tempdir().expect("temporary directory");
         let make = |name: &str| PrivateDir::create(&tmp.path().join(name), Access::OWNER);
         allow(tmp.path(), 0o777);
-        let refused = make("a").expect_err("anybody may write").to_string();
+        let refused = make("a").expect_err("writable by others").to_string();
         assert!(refused.contains("mode 0777") && refused.contains(&tmp.path().display().to_string()), "{refused}");
         assert!(PrivateDir::open(tmp.path(), Access::OWNER).is_err());
         allow(tmp.path(), 0o1777);

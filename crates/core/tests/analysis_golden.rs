@@ -185,7 +185,7 @@ fn fifteen_seconds() -> Slots {
 }
 
 #[test]
-fn coarse_samples_hide_what_they_hide() {
+fn coarse_samples_hide_bursts() {
     let s = fifteen_seconds();
     let burst = &find(&s.series(), &limit(2.4e9), &BurstRule::default())[0];
     let second = max_aligned(&s.bytes, 10, 0) as f64;
@@ -249,7 +249,7 @@ fn a_report_of_the_published_seconds_finds_the_burst_and_proves_nothing() {
     // The table's 478,360 KiB are completions of four tenths of a second; the device moved them from issue on.
     assert!(b.from_ns == 5 * TENTH_NS && b.to_ns <= 9 * TENTH_NS, "{b:?}");
     near(b.bytes as f64 / KIB, 478_360.0, 10_000.0);
-    // 293, 344 and 99 outstanding in three tenths of a second; a window of 100 ms sees what of it lay inside.
+    // 293, 344 and 99 outstanding in three tenths of a second; a window of 100 ms counts the part inside it.
     assert!(stream.bursts[0].in_flight > Some(250.0), "{:?}", stream.bursts[0]);
     // By when they were submitted, reads of the burst did not take typically longer than their neighbours; the slowest did.
     let reads = report.details[0].streams[0].starvation.as_ref().expect("reads met the burst");
@@ -343,7 +343,7 @@ fn the_journal_commits_every_five_seconds() {
 }
 
 #[test]
-fn fifteen_published_seconds_are_too_few_to_breathe() {
+fn fifteen_published_seconds_are_too_few_for_periodicity() {
     let bytes: Vec<u64> = table("seed3_agg_1s").iter().map(|r| (r[5] * KIB) as u64).collect();
     assert_eq!(periodicity::find_in_series(&bytes, &[1; 15], 1_000_000_000, &[]).verdict, Verdict::InsufficientData);
 }

@@ -241,7 +241,7 @@ fn one_in_a_hundred_at_12_ms_is_a_second_mode_with_its_share_and_place() {
             assert!(right * 100 >= 90 * 2 * runs, "{name}: {share} at {slow_s} s: {right} of {}", 2 * runs);
         }
     }
-    // The slow ones lie in a twentieth of the device.
+    // The slow ones are within 5 % of the device.
     let mut rng = Rng::new(5);
     let mut worn = reads(5, |rng| 8e-5 + rng.exp(3e-5));
     for io in &mut worn {

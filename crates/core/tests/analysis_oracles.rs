@@ -193,7 +193,7 @@ fn on_off_bursts_are_counted_and_measured() {
 }
 
 #[test]
-fn a_limited_rate_is_nobodys_capacity() {
+fn a_rate_limit_is_not_reported_as_capacity() {
     // A program that lets 100, 300, then 800 I/Os a second pass, evenly or in small batches, to a device that serves 32
     // at once: whatever plateau there is, it is the program's.
     for (seed, batch) in [(1, 1), (2, 1), (3, 4), (4, 4)] {
@@ -251,7 +251,7 @@ fn bulk_writes_ahead_in_the_queue_starve_reads() {
 }
 
 #[test]
-fn chance_alone_seldom_starves_anybody_or_beats_time() {
+fn random_streams_rarely_give_findings() {
     let (mut starved, mut periodic) = (0, 0);
     for seed in 0..nulls() {
         let mut rng = Rng::new(seed + 10_000);
@@ -299,7 +299,7 @@ fn breathing() -> Vec<Io> {
 }
 
 #[test]
-fn breathing_is_seen_whole() {
+fn periodic_load_is_seen_completely() {
     let report = report_of(&breathing(), 30.0);
     let starved = of_kind(&report, FindingKind::Starvation);
     assert_eq!(starved.len(), 1, "{:?}", report.findings);
@@ -317,7 +317,7 @@ fn breathing_is_seen_whole() {
 }
 
 #[test]
-fn findings_do_not_rest_on_what_is_missing() {
+fn findings_ignore_lost_intervals() {
     // The same load, but everything around every burst is lost: nothing can be said about reads under bursts.
     let mut builder = ReportBuilder::new(Window::new(0, (30.0 * SECOND) as i64));
     for k in 0..10i64 {
@@ -413,7 +413,7 @@ fn counters_alone_give_counts_and_means_but_no_percentiles() {
 }
 
 #[test]
-fn the_clock_is_the_process_that_recurs_not_the_one_that_moves_most() {
+fn the_period_belongs_to_the_recurring_process() {
     let by = |comm: &[u8], at_s: f64, bytes| Io {
         comm: Some(Comm::new(comm)),
         tgid: Some(3),

@@ -117,7 +117,7 @@ fn the_load_of_a_ladder_is_known_to_three_points() {
 }
 
 #[test]
-fn a_mixture_costs_what_its_parts_cost() {
+fn the_cost_of_a_mixture_is_the_sum_of_its_parts() {
     // Reads of 0.2 ms, writes of 0.1 ms + 0.01 ms per KiB, one server, both Poisson: ρ = 0.1 + 0.09 + 0.08.
     let (seconds, mut rng) = (100.0, Rng::new(70));
     let reads = poisson(&mut rng, 500.0, seconds, |_| 0.2e6);
@@ -186,7 +186,7 @@ fn two_classes_in_one_queue_wait_alike() {
 }
 
 #[test]
-fn reads_behind_bulk_writes_follow_them() {
+fn reads_behind_bulk_writes_are_starved() {
     let seconds = 60.0;
     let reads = poisson(&mut Rng::new(90), 400.0, seconds, |r| 0.1e6 + r.exp(0.1e6));
     let onsets: Vec<f64> = (0..12).map(|i| 1.0 + 4.7 * f64::from(i)).collect();
@@ -243,7 +243,7 @@ fn a_set_of_devices_is_busier_than_its_busiest() {
 }
 
 #[test]
-fn what_only_the_kernel_waits_for_is_reported() {
+fn waits_in_the_kernel_are_reported() {
     let written = serve(&bursts(&[1.0, 6.0, 11.0], 0.2, 1000.0, 256 << 10, 0.2e6), Some(1));
     let ios: Vec<Io> = written.into_iter().map(|io| Io { origin: Origin::Writeback, ..io }).collect();
     let report = report_of(&ios, 15.0);

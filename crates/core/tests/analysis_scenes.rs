@@ -19,7 +19,7 @@ fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
 }
 
 #[test]
-fn a_stall_is_found_and_nothing_else_is_blamed() {
+fn a_stall_is_the_only_finding() {
     let (mut found, mut blamed, runs) = (0, 0, seeds(30));
     for seed in 0..runs {
         let at = 10.0 + seed as f64;
@@ -114,7 +114,7 @@ fn equal_bursts_in_silence_are_all_counted() {
 }
 
 /// Ten workers that each read one block of a mirror or stripe at a time, in turn from each of its `members`, of which those in
-/// `stuck` stand still for half a second; above them `md0`. Beside it a disk with a load of its own.
+/// `stuck` stall for half a second; above them `md0`. Beside it a disk with a load of its own.
 fn array(members: i32, stuck: &[i32], names: fn(i32) -> String) -> Vec<Finding> {
     const MS: i64 = 1_000_000;
     let (md, other) = (DevId::new(9, 0), DevId::new(8, 240));
@@ -157,7 +157,7 @@ fn a_stall_is_reported_of_the_array_member_that_stopped_not_of_the_layer() {
     assert!(array(3, &[], name).is_empty(), "no stall");
 }
 
-/// Two namespaces of a controller and a disk, each with a read per millisecond; those in `stuck` stand still for 0.3 s.
+/// Two namespaces of a controller and a disk, each with a read per millisecond; those in `stuck` stall for 0.3 s.
 fn controller(stuck: &[usize]) -> Vec<Finding> {
     const MS: i64 = 1_000_000;
     let devices = [("nvme0n1", DevId::new(259, 0)), ("nvme0n2", DevId::new(259, 1)), ("sda", DevId::new(8, 0))];
@@ -218,7 +218,7 @@ mod regressions {
 
     /// A burst shorter than the slots was hidden more than its own peak says.
     #[test]
-    fn what_is_hidden_of_a_burst_is_its_peak_over_the_samples() {
+    fn hidden_peak_is_relative_to_the_samples() {
         let burst = Burst { at_s: 20.0, for_s: 0.002, per_s: 100_000.0, op: Op::WRITE, bytes: 65_536 };
         let scene = Scene { arrivals: Arrivals::Poisson(20.0), bursts: vec![burst], ..Scene::default() };
         let report = scene.report(2);
@@ -286,7 +286,7 @@ mod regressions {
 
     /// Of counters no clock was found.
     #[test]
-    fn counters_show_a_clock() {
+    fn counters_show_periodicity() {
         let report = counters(&clock(2.0).ios(5), 100_000_000, 60_000_000_000);
         let found = of_kind(&report, FindingKind::Periodicity);
         assert_eq!(found.len(), 1, "{:?}", report.findings);
@@ -294,9 +294,9 @@ mod regressions {
         assert!((period_s - 2.0).abs() < 0.04, "{period_s}");
     }
 
-    /// A clock was found in time of which nothing is known.
+    /// Periodicity was found in time without data.
     #[test]
-    fn time_with_missing_ios_beats_no_clock() {
+    fn lost_intervals_give_no_periodicity() {
         let of = |lossy: bool| {
             let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
             clock(2.0).ios(5).iter().for_each(|io| builder.push(io));

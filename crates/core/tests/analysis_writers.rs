@@ -13,7 +13,7 @@ use iolens_core::analysis::timeline::{CounterRates, Flow};
 use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::{Io, Op, Request};
 use simulator::{Rng, SECOND};
-use writers::{Loop, Stream, Wanted, in_order, independent, random_syncs, served, wanted};
+use writers::{Arrival, Loop, Stream, arrivals, in_order, independent, random_syncs, served};
 
 /// Length of a recording.
 const SECONDS: f64 = 20.0;
@@ -76,7 +76,7 @@ fn a_writer_that_waits_for_syncs_is_found_among_others() {
 }
 
 #[test]
-fn syncs_that_nobody_waits_for_bind_nobody() {
+fn unawaited_syncs_are_not_reported() {
     let kind = FindingKind::FsyncBound;
     assert_silent("syncs at random, half of the time", kind, |rng| {
         let mut ios = random_syncs(rng, 7, 150.0, 5e-3, SECONDS);
@@ -101,7 +101,7 @@ fn syncs_that_nobody_waits_for_bind_nobody() {
 }
 
 #[test]
-fn sync_calls_say_it_of_their_process() {
+fn sync_calls_are_attributed_to_their_process() {
     let mut rng = Rng::new(3);
     let own = Loop { sync_s: 8e-3, ..LOOP };
     let calls = own.calls(&mut rng);
@@ -199,17 +199,17 @@ fn within(starts: &[f64], len_s: f64, at_s: f64) -> bool {
 }
 
 /// A steady reader (7), a steady writer (8), and a process (9) that writes in spells of 0.2 s at `burst` a second.
-fn three(rng: &mut Rng, starts: &[f64], burst: f64, service_s: f64) -> Vec<Wanted> {
-    let mut all = wanted(rng, (7, Op::READ, 4096), (150.0, 3e-4), SECONDS, |_| 150.0);
-    all.extend(wanted(rng, (8, Op::WRITE, 4096), (60.0, 3e-4), SECONDS, |_| 60.0));
-    all.extend(wanted(rng, (9, Op::WRITE, 262_144), (burst, service_s), SECONDS, |at| {
+fn three(rng: &mut Rng, starts: &[f64], burst: f64, service_s: f64) -> Vec<Arrival> {
+    let mut all = arrivals(rng, (7, Op::READ, 4096), (150.0, 3e-4), SECONDS, |_| 150.0);
+    all.extend(arrivals(rng, (8, Op::WRITE, 4096), (60.0, 3e-4), SECONDS, |_| 60.0));
+    all.extend(arrivals(rng, (9, Op::WRITE, 262_144), (burst, service_s), SECONDS, |at| {
         if within(starts, 0.2, at) { burst } else { 0.0 }
     }));
     all
 }
 
 #[test]
-fn a_process_that_slows_another_is_found() {
+fn interference_between_processes_is_found() {
     let (runs, mut found) = (seeds(20), 0);
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
@@ -228,20 +228,20 @@ fn a_process_that_slows_another_is_found() {
 }
 
 #[test]
-fn load_that_processes_share_is_nobodys_doing() {
+fn shared_load_names_no_aggressor() {
     let kind = FindingKind::Interference;
     for busy in [20.0, 40.0, 60.0, 80.0] {
         assert_silent(&format!("three processes, FIFO, {busy} % busy"), kind, |rng| {
             let rate = busy / 100.0 * 1000.0 / 3.0;
             let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
-            served(ops.into_iter().flat_map(|who| wanted(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
+            served(ops.into_iter().flat_map(|who| arrivals(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
         });
     }
     assert_silent("shared sine", kind, |rng| {
         let (period, swing) = (3.0 + 5.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
         let rate = move |at: f64| 250.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
         let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
-        served(ops.into_iter().flat_map(|who| wanted(rng, who, (500.0, 0.8e-3), SECONDS, rate)).collect(), 1)
+        served(ops.into_iter().flat_map(|who| arrivals(rng, who, (500.0, 0.8e-3), SECONDS, rate)).collect(), 1)
     });
     assert_silent("slow at other times", kind, |rng| {
         let (starts, slow) = (spells(rng, 12, 0.2), spells(rng, 6, 0.8));
@@ -257,12 +257,12 @@ fn load_that_processes_share_is_nobodys_doing() {
         let starts = spells(rng, 15, 0.2);
         let rate = |at: f64| if within(&starts, 0.2, at) { 300.0 } else { 30.0 };
         let ops = [(7, Op::READ, 4096), (8, Op::WRITE, 4096), (9, Op::WRITE, 65_536)];
-        served(ops.into_iter().flat_map(|who| wanted(rng, who, (300.0, 1e-3), SECONDS, rate)).collect(), 1)
+        served(ops.into_iter().flat_map(|who| arrivals(rng, who, (300.0, 1e-3), SECONDS, rate)).collect(), 1)
     });
     assert_silent("two at the same times", kind, |rng| {
         let starts = spells(rng, 15, 0.2);
         let mut all = three(rng, &starts, 500.0, 8e-4);
-        all.extend(all.clone().into_iter().filter(|w| w.tgid == 9).map(|w| Wanted { tgid: 10, ..w }));
+        all.extend(all.clone().into_iter().filter(|w| w.tgid == 9).map(|w| Arrival { tgid: 10, ..w }));
         served(all, 1)
     });
 }
@@ -294,7 +294,7 @@ fn starvation_of_counters(ios: Vec<Io>) -> Vec<Finding> {
 }
 
 #[test]
-fn counters_suggest_starvation_and_no_more() {
+fn counters_give_inconclusive_starvation_at_most() {
     let (runs, mut found) = (seeds(6), 0);
     for seed in 0..runs {
         let mut rng = Rng::new(seed);
@@ -315,7 +315,7 @@ fn counters_of_ordinary_load_suggest_nothing() {
             &format!("counters, FIFO, {busy} % busy"),
             |rng| {
                 let rate = busy / 100.0 * 1000.0 / 2.0;
-                served(ops.into_iter().flat_map(|who| wanted(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
+                served(ops.into_iter().flat_map(|who| arrivals(rng, who, (rate, 1e-3), SECONDS, |_| rate)).collect(), 1)
             },
             starvation_of_counters,
         );
@@ -325,7 +325,7 @@ fn counters_of_ordinary_load_suggest_nothing() {
         |rng| {
             let (period, swing) = (3.0 + 5.0 * rng.uniform(), 0.3 + 0.5 * rng.uniform());
             let rate = move |at: f64| 350.0 * (1.0 + swing * (std::f64::consts::TAU * at / period).sin());
-            served(ops.into_iter().flat_map(|who| wanted(rng, who, (700.0, 0.8e-3), SECONDS, rate)).collect(), 1)
+            served(ops.into_iter().flat_map(|who| arrivals(rng, who, (700.0, 0.8e-3), SECONDS, rate)).collect(), 1)
         },
         starvation_of_counters,
     );
@@ -362,7 +362,7 @@ fn counters_of_ordinary_load_suggest_nothing() {
         |rng| {
             let starts = spells(rng, 15, 0.2);
             let rate = |at: f64| if within(&starts, 0.2, at) { 400.0 } else { 30.0 };
-            served(ops.into_iter().flat_map(|who| wanted(rng, who, (400.0, 1e-3), SECONDS, rate)).collect(), 1)
+            served(ops.into_iter().flat_map(|who| arrivals(rng, who, (400.0, 1e-3), SECONDS, rate)).collect(), 1)
         },
         starvation_of_counters,
     );

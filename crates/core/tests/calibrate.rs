@@ -242,7 +242,7 @@ fn is_within(percent: f64, seen: u64) -> bool {
 }
 
 #[test]
-fn nothing_is_found_where_nothing_deserves_it() {
+fn ordinary_recordings_have_no_findings() {
     let counted: Vec<(String, Alarms)> = nulls().iter().map(|(name, of)| (name.clone(), alarms(of))).collect();
     let table = null_table(&counted);
     println!("{table}");
@@ -426,7 +426,7 @@ fn clock_power() -> Vec<Power> {
 }
 
 #[test]
-fn what_is_planted_is_found() {
+fn planted_behaviour_is_found() {
     let rows: Vec<Power> = [burst_power(), stall_power(), slow_member_power(), starvation_power(), clock_power()]
         .into_iter()
         .flatten()

@@ -1,4 +1,4 @@
-//! Anyone's Parquet: recordings that pyarrow wrote from the documentation are read, and ours are read by pyarrow, pandas
+//! Foreign Parquet: recordings that pyarrow wrote from the documentation are read, and ours are read by pyarrow, pandas
 //! and DuckDB. Needs a Python with these three: the one that `IOLENS_PYTHON` names, or `target/venv/bin/python`.
 #![allow(clippy::unwrap_used)]
 
@@ -77,7 +77,7 @@ fn recordings_that_pyarrow_wrote_from_the_documentation_are_read() {
 }
 
 #[test]
-fn what_is_wrong_with_somebodys_parquet_is_said_in_one_line() {
+fn foreign_parquet_errors_are_one_line() {
     let Some(python) = python() else { return };
     let tmp = tempfile::tempdir().unwrap();
     script(&python, "write", tmp.path());

@@ -2,7 +2,7 @@
 
 use iolens_core::model::{Comm, DevId, Io, Op, Origin};
 
-/// Numbers below the one asked for, the same ones each time (xorshift64).
+/// Reproducible numbers below the given one (xorshift64).
 fn generator() -> impl FnMut(u64) -> u64 {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     move |below| {

@@ -1,4 +1,4 @@
-//! Which devices of a list lie below others, found without a look at every pair.
+//! Which devices of a list are below others, without comparing every pair.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub struct Below<'a> {
     named: HashMap<&'a str, Vec<usize>>,
     /// By the numbers of their partitions.
     partitions: HashMap<DevId, Vec<usize>>,
-    /// Disks of which a log knows no more than names, by host.
+    /// Disks with only a name in the log, by host.
     disks: HashMap<Option<&'a str>, Vec<usize>>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Below<'a> {
         below
     }
 
-    /// The devices that `upper` lies on, in the order of the list.
+    /// The devices under `upper`, in the order of the list.
     pub fn of(&self, upper: &Device) -> impl Iterator<Item = &'a Device> {
         let (host, name) = host_and_name(&upper.name);
         let names = upper.slaves.iter().map(String::as_str).chain(disks_of_partition_name(&upper.name));
@@ -47,7 +47,7 @@ impl<'a> Below<'a> {
         found.sort_unstable();
         found.dedup();
         let (devices, upper) = (self.devices, upper.clone());
-        found.into_iter().map(|i| &devices[i]).filter(move |lower| lower.id != upper.id && upper.lies_on(lower))
+        found.into_iter().map(|i| &devices[i]).filter(move |lower| lower.id != upper.id && upper.is_above(lower))
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
         fn the_same_pairs_are_found_as_by_a_look_at_all(devices in prop::collection::vec(device(), 0..12)) {
             let below = Below::new(&devices);
             for upper in &devices {
-                let all = devices.iter().filter(|d| d.id != upper.id && upper.lies_on(d));
+                let all = devices.iter().filter(|d| d.id != upper.id && upper.is_above(d));
                 let found: Vec<&Device> = below.of(upper).collect();
                 prop_assert_eq!(found, all.collect::<Vec<_>>());
             }

@@ -9,7 +9,7 @@ use super::DevId;
 pub struct BioStages {
     /// Completion of its request, since the recording's start.
     pub done_ns: i64,
-    /// Device.
+    /// Device number of the bio.
     pub dev: DevId,
     /// Queued to request allocated: of the bio that became the request.
     pub q2g_ns: Option<i64>,

@@ -63,7 +63,7 @@ pub struct CpuCounters {
     pub nice: u64,
     /// Time in the kernel, interrupts excluded.
     pub system: u64,
-    /// Idle time.
+    /// Idle time without outstanding I/O.
     pub idle: u64,
     /// Idle while an I/O was outstanding.
     pub iowait: u64,

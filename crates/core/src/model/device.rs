@@ -1,4 +1,4 @@
-//! Block devices: identity, limits, and what lies under what.
+//! Block devices: identity, limits, and stacking.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ pub struct Raid {
     /// Bytes on one member before the next one's turn; 0: not striped.
     #[serde(default)]
     pub chunk_bytes: u64,
-    /// The level's own number for where parity or copies lie.
+    /// The level's own number for the layout of parity or copies.
     #[serde(default)]
     pub layout: u32,
 }
@@ -102,23 +102,23 @@ impl Raid {
 pub struct Device {
     /// Kernel name (`nvme0n1`). Untrusted in imports: escape it where it is shown.
     pub name: String,
-    /// Device number.
+    /// Device number (major:minor).
     pub id: DevId,
     /// How it takes I/O.
     pub kind: DeviceKind,
     /// A name that survives reboots: wwid, serial, dm or md name, loop backing file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stable_id: Option<String>,
-    /// Model string.
+    /// Model string from sysfs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Capacity.
+    /// Capacity in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Spinning disk.
+    /// Whether the disk spins (`queue/rotational`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
-    /// Logical block size.
+    /// Logical block size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logical_block_bytes: Option<u32>,
     /// Largest request that the kernel sends it (`queue/max_sectors_kb`).
@@ -151,7 +151,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// A device of which only name and number are known.
+    /// A device with only name and number known.
     pub fn named(name: impl Into<String>, id: DevId) -> Device {
         Device {
             name: name.into(),
@@ -177,8 +177,8 @@ impl Device {
 
 impl Device {
     /// Whether what this device does reaches `lower`, so that both have the same I/Os: it is stacked on it or on a partition
-    /// of it, or is such a partition. Imported tables say no more than names; then these tell.
-    pub fn lies_on(&self, lower: &Device) -> bool {
+    /// of it, or is such a partition. Imported tables have names only; then the names decide.
+    pub fn is_above(&self, lower: &Device) -> bool {
         let stacked = |slave: &String| *slave == lower.name || lower.partitions.iter().any(|(name, _)| name == slave);
         self.slaves.iter().any(stacked)
             || lower.partitions.iter().any(|(_, id)| *id == self.id)
@@ -190,7 +190,7 @@ impl Device {
             || (self.is_imported() && lower.is_imported() && is_layer_above(&self.name, &lower.name))
     }
 
-    /// The controller or the host that it is reached through, as far as its name tells: `nvme0` of `nvme0n1`, the machine of a
+    /// The controller or host through which it is reached, if its name shows it: `nvme0` of `nvme0n1`, the machine of a
     /// log that knows several.
     pub fn behind(&self) -> Option<&str> {
         let (host, name) = host_and_name(&self.name);
@@ -252,14 +252,14 @@ fn is_partition_name(name: &str, disk: &str) -> bool {
     digits.is_some_and(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The names of which [`is_partition_name`] can be true.
+/// The names for which [`is_partition_name`] can be true.
 pub(super) fn disks_of_partition_name(name: &str) -> impl Iterator<Item = &str> {
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let disks = [Some(base), base.strip_suffix("-part"), base.strip_suffix('p')];
     disks.into_iter().flatten().filter(move |_| base.len() < name.len())
 }
 
-/// Whether `upper` is called like a layer (dm, LVM, md, loop) and `lower` like a disk of the same host: what lies on what
+/// Whether `upper` is called like a layer (dm, LVM, md, loop) and `lower` like a disk of the same host: what is on what
 /// a table does not say, but what layers do reaches disks.
 fn is_layer_above(upper: &str, lower: &str) -> bool {
     const LAYERS: [&str; 10] = ["dm-", "md", "bcache", "drbd", "loop", "emcpower", "mpath", "luks-", "lvm-", "zd"];
@@ -298,9 +298,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_imports_tell_partitions_and_layers() {
-        let lies_on = |upper: &str, lower: &str| {
-            Device::named(upper, DevId::new(0, 1)).lies_on(&Device::named(lower, DevId::new(0, 2)))
+    fn names_of_imports_identify_partitions_and_layers() {
+        let is_above = |upper: &str, lower: &str| {
+            Device::named(upper, DevId::new(0, 1)).is_above(&Device::named(lower, DevId::new(0, 2)))
         };
         for (upper, lower) in [
             ("sda1", "sda"),
@@ -314,8 +314,8 @@ mod tests {
             ("dm-1", "cciss/c0d0"),
             ("a/dm-0", "a/sda"),
         ] {
-            assert!(lies_on(upper, lower), "{upper} on {lower}");
-            assert!(!lies_on(lower, upper), "{lower} on {upper}");
+            assert!(is_above(upper, lower), "{upper} on {lower}");
+            assert!(!is_above(lower, upper), "{lower} on {upper}");
         }
         for (upper, lower) in [
             ("sdaa", "sda"),
@@ -327,10 +327,10 @@ mod tests {
             ("zram0", "sda"),
             ("md10", "sd0"),
         ] {
-            assert!(!lies_on(upper, lower), "{upper} on {lower}");
+            assert!(!is_above(upper, lower), "{upper} on {lower}");
         }
         let real = Device::named("dm-0", DevId::new(253, 0));
-        assert!(!real.lies_on(&Device::named("sda", DevId::new(8, 0))), "a machine's own devices say what they lie on");
+        assert!(!real.is_above(&Device::named("sda", DevId::new(8, 0))), "recorded devices list their lower devices");
     }
 
     #[test]

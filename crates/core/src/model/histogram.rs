@@ -258,7 +258,7 @@ impl CallHistogram {
         }
     }
 
-    /// What [`CallHistogram`]'s text stands for; `None` if it is none.
+    /// Parses [`CallHistogram`]'s text; `None` if it is invalid.
     pub fn parse(text: &[u8]) -> Option<CallHistogram> {
         let mut h = CallHistogram::default();
         for word in std::str::from_utf8(text).ok()?.split(' ') {
@@ -333,7 +333,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_call_lies_in_its_bucket_whose_middle_is_within_the_promised_error(ns in 0i64..137_000_000_000) {
+        fn bucket_midpoints_are_within_the_documented_error(ns in 0i64..137_000_000_000) {
             let bucket = CallHistogram::index(ns);
             let (low, high) = CallHistogram::bounds(bucket);
             prop_assert!(low <= ns && ns < high);
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_count_is_no_distribution_and_a_broken_text_no_histogram() {
+    fn saturated_counts_and_invalid_text_are_rejected() {
         assert_eq!(CallHistogram::of_counts([0, 3, 0, 2]).map(|h| h.to_string()), Some("8:3 24:2".to_owned()));
         assert_eq!(CallHistogram::of_counts([1, CallHistogram::FULL]), None);
         for broken in ["", "8", "8:", ":3", "-8:3", "8:3 ", "8:3,24:2", "99999999999999999999:1"] {

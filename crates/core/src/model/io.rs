@@ -68,7 +68,7 @@ impl Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// Past the page cache (`O_DIRECT`), submitted by the process that wanted it. In recordings made before
+    /// Past the page cache (`O_DIRECT`), submitted by the process that requested it. In recordings made before
     /// [`Origin::BufferedRead`] and [`Origin::Readahead`] existed, reads into the page cache too.
     Direct,
     /// Written back from the page cache: the inode says whose data it was, the process is the last that made pages of
@@ -76,11 +76,11 @@ pub enum Origin {
     Writeback,
     /// File-system metadata or a journal: the process is the submitter.
     Metadata,
-    /// The kernel could not tell.
+    /// The kernel gave no origin.
     Unknown,
-    /// A read into the page cache (or back from swap), submitted by the process that wanted it.
+    /// A read into the page cache (or back from swap), submitted by the process that requested it.
     BufferedRead,
-    /// The same as part of the kernel's read-ahead: what the process waits for, and what it may want next.
+    /// The same as part of the kernel's read-ahead: data that the process waits for, and data that it may need next.
     Readahead,
     /// A worker thread of the kernel submitted it; the process is that of the I/O on the device above (dm, md) that was in
     /// flight at its place. Found in analysis, never stored.
@@ -105,7 +105,7 @@ impl Origin {
         }
     }
 
-    /// Whether the process wanted the I/O itself, at the time.
+    /// Whether the process itself requested the I/O at that time.
     pub fn is_by_submitter(self) -> bool {
         matches!(self, Origin::Direct | Origin::BufferedRead | Origin::Readahead)
     }
@@ -172,7 +172,7 @@ pub struct Io {
     pub done_ns: i64,
     /// The whole disk, never a partition.
     pub dev: DevId,
-    /// Operation.
+    /// Operation (`REQ_OP_*`).
     pub op: Op,
     /// Bytes transferred (0 for flushes and for the empty write that carries one).
     pub bytes: i64,
@@ -217,7 +217,7 @@ impl Io {
     /// `REQ_RAHEAD`.
     pub const FLAG_RAHEAD: i32 = 1 << 11;
 
-    /// An I/O of which only the required parts are known.
+    /// An I/O with only the required fields known.
     pub const fn new(done_ns: i64, dev: DevId, op: Op, bytes: i64, queue_ns: Option<i64>, device_ns: i64) -> Io {
         Io {
             done_ns,

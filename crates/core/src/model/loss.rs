@@ -8,7 +8,7 @@ use super::{Class, DevId};
 pub enum LossReason {
     /// The kernel's event ring was full.
     RingFull,
-    /// Two requests in flight wanted the same slot of the tracer's table.
+    /// Two requests in flight hashed to the same entry of the tracer's table.
     SlotClash,
     /// The writer's queue was full: the disk that holds the recording was too slow.
     WriterBusy,
@@ -98,7 +98,7 @@ pub struct Lost {
     pub dev: Option<DevId>,
     /// The class, if known.
     pub class: Option<Class>,
-    /// Why.
+    /// Reason of the loss.
     pub reason: LossReason,
     /// How many I/Os (requests, if [`LossReason::is_of_requests`]); `None` if not even that is known (a damaged block).
     pub ios: Option<i64>,

@@ -1,7 +1,7 @@
 //! What an observation is: the words that every other room uses. No input or output here.
 //!
 //! Time is `i64` nanoseconds of `CLOCK_MONOTONIC` counted from the recording's start; the wall clock of that
-//! instant stands once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
+//! instant is once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
 
 mod below;
 mod bio;
@@ -41,17 +41,17 @@ pub struct Mark {
     pub at_ns: i64,
     /// What kind of mark, e.g. `start`, `end`, `clock-step`, `suspend`, `device-added`, `phase`.
     pub kind: String,
-    /// For people.
+    /// Human-readable text.
     pub text: String,
 }
 
 impl Mark {
-    /// Kind of the marks by which a recorder tells, as a bare number, how many file-level requests are open and so not in
+    /// Kind of the marks with the number of file-level requests that are open and so not in
     /// the recording yet: what a recording that never came to its end is missing. Readers turn it into a loss.
     pub const OPEN_REQUESTS: &str = "open-requests";
 }
 
-/// The one stream that every source yields and every consumer eats.
+/// The one stream that every source produces and every consumer reads.
 ///
 /// Items come ordered by [`Observation::at_ns`]. Every analysis must decide what it does with [`Observation::Lost`].
 #[derive(Debug, Clone, PartialEq)]

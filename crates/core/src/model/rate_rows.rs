@@ -73,7 +73,7 @@ impl RateRows {
         self.heads.extend(other.heads.into_iter().map(|h| Head { at: h.at + offset, ..h }));
     }
 
-    /// Changes beginning, end (both in nanoseconds) and device of the rows in `range`, which must lie inside.
+    /// Changes beginning, end (both in nanoseconds) and device of the rows in `range`, which must be inside.
     pub fn replace(&mut self, range: Range<usize>, mut with: impl FnMut(i64, i64, DevId) -> (i64, i64, DevId)) {
         for h in self.heads.get_mut(range).unwrap_or_default() {
             (h.from_ns, h.to_ns, h.dev) = with(h.from_ns, h.to_ns, h.dev);
@@ -155,7 +155,7 @@ impl RateRows {
 }
 
 impl PartialEq for RateRows {
-    /// The same rows in the same order, however they lie in memory.
+    /// The same rows in the same order, whatever their layout in memory.
     fn eq(&self, other: &RateRows) -> bool {
         self.iter().eq(other.iter())
     }

@@ -1,4 +1,4 @@
-//! What a table of averages says of an interval: the most that logs without single I/Os can tell.
+//! What a table of averages holds for an interval: all that logs without single I/Os contain.
 
 use super::DevId;
 use super::rate_rows::quantities;
@@ -22,7 +22,7 @@ impl ClassRates {
         *self == ClassRates::default()
     }
 
-    /// Mean of the I/Os of both, each of which weighs the same; unknown if one of them does not say how many it is of.
+    /// Mean of the I/Os of both, each of which weighs the same; unknown if one of them has no count.
     fn mean_with(&self, other: &ClassRates) -> Option<f64> {
         let of = |c: &ClassRates| match (c.mean_us, c.ios_per_s) {
             (None, None | Some(0.0)) => Some((0.0, 0.0)),
@@ -134,19 +134,19 @@ impl IntervalRates {
 pub struct CpuShares {
     /// Start of the interval, in nanoseconds since the recording's start.
     pub from_ns: i64,
-    /// Its end.
+    /// End of the interval, in nanoseconds since the start.
     pub to_ns: i64,
-    /// Programs.
+    /// Percent of CPU time in user mode.
     pub user: Option<f64>,
     /// Programs of lowered priority.
     pub nice: Option<f64>,
-    /// Kernel, interrupts included.
+    /// Percent of CPU time in the kernel, interrupts included.
     pub system: Option<f64>,
     /// Idle while a block I/O was outstanding.
     pub iowait: Option<f64>,
     /// Taken by the hypervisor.
     pub steal: Option<f64>,
-    /// Idle otherwise.
+    /// Percent of CPU time idle without outstanding I/O.
     pub idle: Option<f64>,
 }
 

@@ -64,7 +64,7 @@ pub struct RecorderCost {
     /// measured.
     #[serde(default)]
     pub probe_cpu_s: Option<f64>,
-    /// Peak resident memory.
+    /// Peak resident memory in bytes.
     #[serde(default)]
     pub max_rss_bytes: Option<u64>,
 }
@@ -84,10 +84,10 @@ pub struct RecordingMeta {
     /// End of the recording in nanoseconds since its start; `None` while it runs or after a crash.
     #[serde(default)]
     pub end_ns: Option<i64>,
-    /// Host name.
+    /// Host name (`uname -n`).
     #[serde(default)]
     pub host: Option<String>,
-    /// Kernel release.
+    /// Kernel release (`uname -r`).
     #[serde(default)]
     pub kernel: Option<String>,
     /// `CONFIG_HZ`, if it could be found.

@@ -80,7 +80,7 @@ impl SyncKind {
 pub struct How(pub i32);
 
 impl How {
-    /// It wrote.
+    /// The request wrote data.
     pub const WRITE: How = How(1 << 0);
     /// Block I/O was submitted inside the call.
     pub const DEVICE: How = How(1 << 1);
@@ -109,7 +109,7 @@ pub struct DataIo {
     pub after_ns: i64,
     /// How long it took, in nanoseconds.
     pub duration_ns: i64,
-    /// Bytes it moved.
+    /// Bytes moved by these calls.
     pub bytes: i64,
     /// What is known of it.
     pub how: How,
@@ -132,7 +132,7 @@ impl RequestFlags {
     pub const ALIASED: RequestFlags = RequestFlags(1 << 4);
     /// Inherited by a child process.
     pub const FORKED: RequestFlags = RequestFlags(1 << 5);
-    /// When its last known descriptor was closed someone else still held it: sent to another process, or in use.
+    /// When its last known descriptor was closed another process still held it: sent over a socket, or in use.
     pub const ESCAPED: RequestFlags = RequestFlags(1 << 6);
     /// Not closed when recording ended.
     pub const STILL_OPEN: RequestFlags = RequestFlags(1 << 7);
@@ -251,7 +251,7 @@ pub struct Request {
     pub cgroup: Option<i64>,
     /// Descriptor that the open returned.
     pub fd: Option<i32>,
-    /// Inode number.
+    /// Inode number of the file.
     pub ino: Option<i64>,
     /// Device of the file system on which `ino` counts (`major << 20 | minor`).
     pub fs_dev: Option<i32>,
@@ -260,7 +260,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request of which nothing but its interval is known.
+    /// A request with only its interval known.
     pub fn new(start_ns: i64, end_ns: i64) -> Request {
         Request {
             end_ns,
@@ -338,7 +338,7 @@ impl Request {
         Some(first.after_ns + first.duration_ns)
     }
 
-    /// Time between open and the last data I/O's exit that was spent in neither: the program's own, or its network's.
+    /// Think time: time between open and the last data I/O's exit that was spent in neither.
     /// `None` where I/Os may overlap, which makes the difference meaningless.
     pub fn gaps_ns(&self) -> Option<i64> {
         let total = self.total_ns().filter(|_| self.sync.is_none())?;
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn times_hang_on_a_known_start() {
+    fn times_need_a_known_start() {
         let first = vec![DataIo { after_ns: 10, duration_ns: 5, bytes: 1, how: How::default() }];
         let mut r =
             Request { first, last_after_ns: Some(40), open_ns: Some(8), active_ns: 20, ..Request::new(100, 200) };

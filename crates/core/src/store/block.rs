@@ -36,7 +36,7 @@ pub(crate) struct Block {
     pub min: i64,
     pub max: i64,
     pub rows: usize,
-    /// No row began longer before its time than this; `None` where nothing tells.
+    /// No row began longer before its time than this; `None` where it is not known.
     pub longest: Option<i64>,
 }
 
@@ -82,7 +82,7 @@ impl Block {
         }
     }
 
-    /// Starts reading the rows of `range`, with the optional columns that `wanted` asks for.
+    /// Starts reading the rows of `range`, with the optional columns that `wanted` selects.
     pub fn open<R: Row>(&self, range: &Range<i64>, wanted: &impl Fn(usize) -> bool) -> Result<Cursor<R>, Trouble> {
         let wanted = |i: usize| R::TABLE.columns()[i].required || wanted(i);
         match &self.place {
@@ -188,9 +188,9 @@ pub(crate) struct Cursor<R> {
 
 struct GroupRest {
     file: Arc<ParquetFile>,
-    /// The time column up to the last row that is wanted: it had to be read to find the first one.
+    /// The time column up to the last row in the range: it was read to find the first one.
     times: Vec<i64>,
-    /// The others.
+    /// All columns except the time column.
     chunks: Vec<Option<ColumnChunk>>,
     left: usize,
 }

@@ -121,7 +121,7 @@ impl ChunkEncoder {
         Ok(Encodings { data, dictionary_bytes: 0 })
     }
 
-    /// A dictionary, whose `n` values stand in `raw`, and pages of places in it.
+    /// A dictionary, whose `n` values are in `raw`, and pages of places in it.
     fn put_places(
         &mut self,
         def: &ColumnDef,
@@ -175,7 +175,7 @@ impl ChunkEncoder {
         Ok(())
     }
 
-    /// Compresses what stands in `raw` and appends it as a page; `specific` writes the part of the header that
+    /// Compresses the content of `raw` and appends it as a page; `specific` writes the part of the header that
     /// depends on the page's type.
     fn put_page(&mut self, specific: impl Fn(&mut Vec<u8>)) -> Result<(), ParquetError> {
         self.compressed.clear();

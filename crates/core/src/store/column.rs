@@ -63,7 +63,7 @@ impl Texts {
 /// One column of a table, decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Column {
-    /// Not in this file, or not asked for.
+    /// Not in this file, or not requested.
     Absent,
     Ints(Ints),
     Texts(Texts),

@@ -3,7 +3,7 @@
 use super::encoding::put_varint;
 use super::frame::{ALL_NULL, DELTAS, HAS_NULLS, OFFSETS, bytes_for, zigzag};
 
-/// Integers of a column. As long as all rows are the same that value alone stands for them: most columns are steady for
+/// Integers of a column. As long as all rows are equal one value represents them: most columns are steady for
 /// most of the time, and cost a comparison per row then.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnBuffer {
@@ -118,7 +118,7 @@ fn all_are(values: impl Iterator<Item = Option<i64>>, first: Option<i64>) -> boo
     values.fold(0, |any, v| any | differ(v)) == 0
 }
 
-/// What a column's values lie within.
+/// Bounds of a column's values.
 struct Range {
     min: i64,
     max: i64,

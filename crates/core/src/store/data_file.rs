@@ -67,7 +67,7 @@ mod tests {
     use parquet::record::Field;
 
     #[test]
-    fn what_was_written_is_read_back_with_its_gaps() {
+    fn written_rows_are_read_back_with_gaps() {
         let table = DataTable::new(3)
             .words("series", [Some("a".to_owned()), None, Some("ü".to_owned())])
             .numbers("iops", [Some(1.5), Some(-2e9), None]);

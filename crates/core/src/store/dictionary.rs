@@ -47,7 +47,7 @@ impl Distinct {
     }
 }
 
-/// Each row's place in a dictionary. As long as all rows have the same, that alone stands for them.
+/// Each row's place in a dictionary. As long as all rows have the same, one value represents them.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     rows: usize,
@@ -116,7 +116,7 @@ mod tests {
         }
 
         #[test]
-        fn every_row_has_the_place_that_was_added(runs in prop::collection::vec((0u32..3, 1usize..5, any::<bool>()), 0..9)) {
+        fn every_row_has_its_index(runs in prop::collection::vec((0u32..3, 1usize..5, any::<bool>()), 0..9)) {
             let (mut places, mut expected) = (Places::default(), Vec::new());
             for (place, n, at_once) in runs {
                 expected.extend(std::iter::repeat_n(place, n));

@@ -20,9 +20,9 @@ pub enum StoreError {
     /// Written by a later version of the format.
     #[error("{path}: recorded in format version {found}, and this program reads up to {reads}; use a newer iolens")]
     Newer {
-        /// The recording.
+        /// Directory of the recording.
         path: PathBuf,
-        /// Its version.
+        /// Format version of the recording.
         found: u64,
         /// The newest that this code reads.
         reads: u32,
@@ -52,7 +52,7 @@ pub enum StoreError {
     /// The size limit leaves no room for one segment.
     #[error("a size limit (--keep) of {keep} bytes is smaller than one segment; keep at least {least} bytes ({} MiB)", least >> 20)]
     KeepTooSmall {
-        /// The limit that was asked for.
+        /// The requested limit in bytes.
         keep: u64,
         /// The smallest that works.
         least: u64,
@@ -62,7 +62,7 @@ pub enum StoreError {
     MissingColumn {
         /// The Parquet file.
         path: PathBuf,
-        /// The column's name.
+        /// Name of the column.
         column: &'static str,
     },
     /// A column holds something else than the format says.
@@ -70,7 +70,7 @@ pub enum StoreError {
     BadColumn {
         /// The Parquet file.
         path: PathBuf,
-        /// The column's name.
+        /// Name of the column.
         column: &'static str,
         /// What is wrong with it.
         problem: String,
@@ -78,7 +78,7 @@ pub enum StoreError {
     /// Bytes are damaged and there is no way around them.
     #[error("{path}: damaged: {what}")]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong, and the way out if there is one.
         what: String,
@@ -102,7 +102,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Sorts a system error under the kind that tells the user what to do.
+    /// Maps a system error to the kind whose message says what to do.
     pub(crate) fn io(path: &Path, doing: &'static str, why: io::Error) -> StoreError {
         let path = path.to_owned();
         match why.kind() {

@@ -91,7 +91,7 @@ impl<'a> FrameColumns<'a> {
         Ok(())
     }
 
-    /// All columns of `table`, leaving out those that `wanted` refuses and the optional ones that the writer, an older
+    /// All columns of `table`, leaving out those that `wanted` excludes and the optional ones that the writer, an older
     /// version, did not have yet: they came to the end.
     pub fn decode(&self, table: Table, wanted: impl Fn(usize) -> bool) -> Result<Vec<Column>, BadFrame> {
         let mut out = Vec::with_capacity(table.columns().len());
@@ -114,7 +114,7 @@ impl<'a> FrameColumns<'a> {
     }
 }
 
-/// A column of integers as it stands in a frame.
+/// A column of integers as encoded in a frame.
 pub(crate) struct Packed<'a> {
     pub rows: usize,
     mode: u8,

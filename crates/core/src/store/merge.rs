@@ -63,7 +63,7 @@ impl<R: Row> TableReader<R> {
         &self.warnings
     }
 
-    /// No row that is still to come began before this; `i64::MIN` where nothing tells, `i64::MAX` if none is to come.
+    /// No row that is still to come began before this; `i64::MIN` where it is not known, `i64::MAX` if none is to come.
     pub fn later_start(&self) -> i64 {
         let open = self.open.iter().map(|(block, cursor)| block.began(cursor.head()));
         open.chain(self.floors.front().copied()).min().unwrap_or(i64::MAX)

@@ -19,7 +19,7 @@ use crate::private::PrivateDir;
 
 const NAME: &str = "wal/requests-open.wal";
 
-/// The file's bytes.
+/// Encodes the requests as the file's bytes.
 pub(crate) fn encode(open: &[Request], encoder: &mut FrameEncoder) -> Vec<u8> {
     let mut bytes = wal::file_header(Table::Requests, 0).to_vec();
     let mut frame = Vec::new();
@@ -37,12 +37,12 @@ pub(crate) fn replace(recording: &PrivateDir, bytes: &[u8]) -> io::Result<()> {
     recording.replace(NAME, bytes)
 }
 
-/// Takes it away. If it stays nobody looks at it: the recording has come to its end.
+/// Removes the file. One that stays is not read: the recording has ended.
 pub(crate) fn remove(recording: &PrivateDir) {
     let _ = recording.remove_file(NAME);
 }
 
-/// What tells a request from others: its opening; of one whose opening was not seen its file and descriptor.
+/// Identity of a request: its opening; of one whose opening was not seen its file and descriptor.
 type Identity = (Option<i64>, Option<i32>, Option<i32>, Option<i64>, Option<i32>);
 
 fn identity(r: &Request) -> Identity {

@@ -113,8 +113,8 @@ fn spread(ints: &mut Ints, levels: &[i16]) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Texts as dictionary indices. Most words come out of the page's own dictionary, so that equal ones lie at one place:
-/// where a word lies is asked before what it says.
+/// Texts as dictionary indices. Most words come out of the page's own dictionary, so that equal ones have one index:
+/// the index is compared before the text.
 fn intern(raw: &[ByteArray]) -> Texts {
     const NEAR_BITS: u32 = 6;
     let mut texts = Texts::default();

@@ -1,4 +1,4 @@
-//! Parquet files of a recording, ours or anybody's: footer, checksums, and column chunks read one at a time.
+//! Parquet files of a recording, ours or foreign: footer, checksums, and column chunks read one at a time.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub(crate) enum Trouble {
     Damage(String),
     /// The file went away: the recording is being written, and retention removed it.
     Gone,
-    /// No way on.
+    /// Reading cannot continue.
     Fatal(StoreError),
 }
 
@@ -52,7 +52,7 @@ thread_local! {
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs the Parquet library on bytes that nobody may have checksummed: where it panics on a malformed page header or
+/// Runs the Parquet library on bytes without a checksum: where it panics on a malformed page header or
 /// footer, as fuzzing shows that it does, the block is damaged like any other.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<T, Trouble> {
     static QUIET: Once = Once::new();
@@ -65,7 +65,7 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> Result<T, Trouble>) -> Result<
         }));
     });
     let outer = DECODING.replace(true);
-    // What a panic may leave half-done is dropped with the block.
+    // State that a panic leaves incomplete is dropped with the block.
     let result = catch_unwind(AssertUnwindSafe(decode));
     DECODING.set(outer);
     result.unwrap_or_else(|_| Err(Trouble::Damage("it makes no sense to the Parquet decoder".to_owned())))
@@ -208,7 +208,7 @@ impl ParquetFile {
         }
         let (start, length) = checked_range(meta)
             .filter(|(s, l)| s.checked_add(*l).is_some_and(|e| e <= file_len))
-            .ok_or_else(|| Trouble::Damage(format!("column {} lies outside of the file", meta.column_path())))?;
+            .ok_or_else(|| Trouble::Damage(format!("column {} is outside of the file", meta.column_path())))?;
         let mut bytes = vec![0; length as usize];
         file.seek(SeekFrom::Start(start))
             .and_then(|_| file.read_exact(&mut bytes))

@@ -111,7 +111,7 @@ fn seal_footer(bytes: &mut [u8]) {
     }
 }
 
-/// Where the eight digits of the footer's checksum stand: after the key, a field header and a length of one byte each.
+/// Position of the eight digits of the footer's checksum: after the key, a field header and a length of one byte each.
 pub(crate) fn footer_crc_position(footer: &[u8]) -> Option<usize> {
     let key = FOOTER_CRC_KEY.as_bytes();
     let at = footer.windows(key.len()).rposition(|w| w == key)? + key.len() + 2;

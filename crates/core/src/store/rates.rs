@@ -81,7 +81,7 @@ fn put_rates(recording: &Path, rates: &RateRows, cpu: &[CpuShares], access: Acce
     Ok(())
 }
 
-/// The classes of which a row says something; `None` stands for all together and is always there.
+/// The classes with values in a row; `None` is all together and always present.
 fn spread(r: &IntervalRates) -> impl Iterator<Item = (&IntervalRates, Option<Class>)> {
     let classes = Class::ALL.into_iter().filter(|c| !r.classes[*c as usize].is_empty()).map(Some);
     classes.chain([None]).map(move |c| (r, c))
@@ -358,7 +358,7 @@ mod tests {
     fn a_panic_of_the_decoder_is_damage() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let path = dir.path().join("table");
-        with_file(&path, |_| panic!("not asked for what is not there")).expect("nothing");
+        with_file(&path, |_| panic!("no call without a file")).expect("nothing");
         std::fs::write(&path, "x").expect("writes");
         let e = with_file(&path, |_| panic!("deep inside")).expect_err("damaged").to_string();
         assert!(e.contains("table: damaged") && !e.contains("deep inside"), "{e}");

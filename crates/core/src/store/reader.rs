@@ -234,7 +234,7 @@ impl IoReader {
     }
 
     /// No I/O that is still to come began before this, in nanoseconds since the recording's start, as far as the files'
-    /// statistics can be trusted: `i64::MIN` where nothing tells, `i64::MAX` if none is to come.
+    /// statistics can be trusted: `i64::MIN` where it is not known, `i64::MAX` if none is to come.
     pub fn later_start_ns(&self) -> i64 {
         self.0.later_start()
     }

@@ -1,4 +1,4 @@
-//! Counters that stand still are written twice: where they stop and just before they move again.
+//! Unchanged counters are written twice: at the first equal sample and just before the next change.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ impl Repeats {
         }
     }
 
-    /// Appends the last sample of every device that stands still.
+    /// Appends the last sample of every device whose counters are unchanged.
     pub fn finish(&mut self, out: &mut Vec<CounterSample>) {
         let mut held: Vec<CounterSample> = self.0.drain().filter_map(|(_, (_, held))| held).collect();
         held.sort_by_key(|s| (s.at_ns, s.dev));
@@ -40,7 +40,7 @@ mod tests {
     use crate::model::DiskCounters;
 
     #[test]
-    fn a_standstill_keeps_its_two_ends() {
+    fn a_flat_column_keeps_its_first_and_last_row() {
         let sample = |at_ns, in_flight| CounterSample {
             at_ns,
             dev: DevId::new(8, 0),

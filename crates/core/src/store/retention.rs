@@ -74,7 +74,7 @@ impl Retention {
     pub fn fits(&self, largest: u64) -> Result<(), StoreError> {
         let least = self.used(0) + 4 * largest;
         match self.keep {
-            // Half of a small limit is for files, so the rest may take the other half.
+            // Half of a small limit is reserved for files, the other half for the rest.
             Some(keep) if keep < least => Err(StoreError::KeepTooSmall { keep, least: 2 * self.used(0) }),
             _ => Ok(()),
         }

@@ -92,7 +92,7 @@ impl Row for Io {
 
 const ROWS_AT_ONCE: usize = 64;
 
-/// Nothing is known.
+/// An I/O whose optional fields are all unknown.
 const BLANK: Io = Io::new(0, DevId(0), Op(0), 0, None, 0);
 
 /// Decoded columns of the `io` table.

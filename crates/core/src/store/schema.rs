@@ -1,4 +1,4 @@
-//! The tables of a recording and their columns: the one place where names, types and encodings stand.
+//! The tables of a recording and their columns: the one place with names, types and encodings.
 //!
 //! `docs/recording-format.md` is this table in words; a test holds the two together.
 
@@ -9,7 +9,7 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::row::io_column;
 
-/// A table of a recording; the number stands in the headers of write-ahead logs.
+/// A table of a recording; the number is in the headers of write-ahead logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Table {
     Io = 1,
@@ -232,7 +232,7 @@ impl Table {
         }
     }
 
-    /// Positions of the columns that tell, added up, how long before its time a row began.
+    /// Positions of the columns whose sum is how long before its time a row began.
     pub fn length_columns(self) -> &'static [usize] {
         match self {
             Table::Io => &[io_column::QUEUE, io_column::DEVICE],

@@ -116,7 +116,7 @@ impl Segment {
         self.wal.as_ref().map_or(0, |w| w.len)
     }
 
-    /// Appends a frame, whose header stands in front of its payload in `bytes`, to the log and to memory.
+    /// Appends a frame, header and payload in `bytes`, to the log and to memory.
     pub fn append(
         &mut self,
         recording: &PrivateDir,

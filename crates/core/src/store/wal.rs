@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_gone_or_twice_are_noticed() {
+    fn missing_and_duplicate_frames_are_detected() {
         let (bytes, ends) = log(4);
         let frame = |i: usize| &bytes[if i == 0 { FILE_HEADER } else { ends[i - 1] }..ends[i]];
         let of = |frames: &[usize]| {

@@ -461,7 +461,7 @@ impl RecordingWriter {
         }
     }
 
-    /// Tries whether there is room again, by writing down what was lost for want of it.
+    /// Checks for free space again by writing the losses caused by its lack.
     fn resume(&mut self) -> Result<(), StoreError> {
         self.full_since_try_ns = None;
         self.lost.extend(self.unwritten.take());

@@ -34,7 +34,7 @@ pub fn disk(per_s: f64, times: f64) -> Scene {
     Scene { arrivals: Arrivals::Poisson(per_s), device, ..Scene::default() }
 }
 
-/// Five disks, the third of which is slower.
+/// Five disks; the third is slower.
 pub fn with_slow(times: f64, seed: u64) -> Report {
     let members: Vec<Scene> = (0..5).map(|m| disk(200.0, if m == 2 { times } else { 1.0 })).collect();
     report(&members, seed)

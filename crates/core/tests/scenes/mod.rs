@@ -264,7 +264,7 @@ fn io(job: &Job, started: f64, done: f64) -> Io {
     Io::new(done, DEV, job.op, job.bytes, Some(issue - start), done - issue)
 }
 
-/// Servers, first come, first served, that stand still during stalls. All requests are with the device from their arrival,
+/// Servers, first come, first served, that pause during stalls. All requests are with the device from their arrival,
 /// unless it has a number of places.
 struct Queue<'a> {
     scene: &'a Scene,

@@ -135,9 +135,9 @@ impl Stream {
     }
 }
 
-/// A request of a process that is to be served.
+/// A request of a process before service.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct Arrival {
     pub at_s: f64,
     pub tgid: i32,
     pub op: Op,
@@ -146,13 +146,13 @@ pub struct Wanted {
 }
 
 /// Poisson requests of `tgid` over `to_s`, whose rate, at most `most`, changes with time; `service_s` on average.
-pub fn wanted(
+pub fn arrivals(
     rng: &mut Rng,
     (tgid, op, bytes): (i32, Op, i64),
     (most, service_s): (f64, f64),
     to_s: f64,
     rate: impl Fn(f64) -> f64,
-) -> Vec<Wanted> {
+) -> Vec<Arrival> {
     let (mut at_s, mut all) = (0.0, Vec::new());
     loop {
         at_s += rng.exp(1.0 / most);
@@ -160,16 +160,16 @@ pub fn wanted(
             return all;
         }
         if rng.uniform() * most < rate(at_s) {
-            all.push(Wanted { at_s, tgid, op, bytes, service_s: service_s / 2.0 + rng.exp(service_s / 2.0) });
+            all.push(Arrival { at_s, tgid, op, bytes, service_s: service_s / 2.0 + rng.exp(service_s / 2.0) });
         }
     }
 }
 
-/// Serves them first come, first served.
-pub fn served(mut all: Vec<Wanted>, servers: usize) -> Vec<Io> {
+/// First come, first served, on `servers` servers.
+pub fn served(mut all: Vec<Arrival>, servers: usize) -> Vec<Io> {
     all.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
     let mut free = vec![0.0f64; servers.max(1)];
-    let serve = |w: &Wanted| {
+    let serve = |w: &Arrival| {
         let next = free.iter_mut().min_by(|a, b| a.total_cmp(b)).expect("one at least");
         let started = next.max(w.at_s);
         *next = started + w.service_s;

@@ -1,4 +1,4 @@
-//! Starvation in a published table of intervals, of which only counts and mean latencies are known. Test support only.
+//! Starvation in a published table of intervals with counts and mean latencies only. Test support only.
 
 /// Treated against other intervals.
 #[derive(Debug, Clone, PartialEq)]

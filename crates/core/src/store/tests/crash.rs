@@ -21,7 +21,7 @@ fn prefix(dir: &Path) -> i64 {
 }
 
 #[test]
-fn a_copy_taken_after_any_call_holds_everything_that_was_ticked() {
+fn a_copy_taken_at_any_time_holds_everything_ticked() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(70)).expect("creates");
@@ -40,7 +40,7 @@ fn a_copy_taken_after_any_call_holds_everything_that_was_ticked() {
 }
 
 #[test]
-fn a_log_whose_parquet_file_is_there_is_void() {
+fn a_log_with_a_finished_parquet_file_is_ignored() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(50)).expect("creates");
@@ -81,7 +81,7 @@ fn child_that_writes_until_it_is_killed() {
     for i in 0..i64::MAX {
         w.push_ios(&ios(i * 250..(i + 1) * 250)).expect("pushes");
         w.tick(i).expect("ticks");
-        writeln!(out, "ticked {}", (i + 1) * 250).and_then(|()| out.flush()).expect("tells");
+        writeln!(out, "ticked {}", (i + 1) * 250).and_then(|()| out.flush()).expect("writes");
     }
 }
 
@@ -140,7 +140,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_counted_and_left_behind_when_there_is_room_again() {
+fn a_full_disk_is_counted_and_recording_resumes_with_space() {
     let tmp = tempfile::tempdir().expect("a directory");
     let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "1m") else { return };
     let (dir, ballast) = (disk.0.join("r.iolens"), disk.0.join("ballast"));
@@ -198,7 +198,7 @@ fn a_disk_that_is_full_at_the_end_leaves_a_readable_recording() {
 }
 
 #[test]
-fn a_disk_without_room_for_the_first_files_keeps_nothing_of_them() {
+fn a_full_disk_at_the_start_leaves_no_files() {
     let tmp = tempfile::tempdir().expect("a directory");
     let Some(disk) = SmallDisk::mount(&tmp.path().join("disk"), "48k") else { return };
     let dir = disk.0.join("r.iolens");

@@ -83,7 +83,7 @@ fn a_flipped_bit_in_an_unfinished_recording_is_noticed_and_costs_one_block() {
 }
 
 #[test]
-fn a_cut_file_of_a_finished_recording_is_noticed_and_costs_one_block() {
+fn a_truncated_segment_is_detected_and_costs_one_block() {
     damage_every_file(true, cuts);
 }
 
@@ -140,7 +140,7 @@ fn disowned(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_of_others_needs_no_checksums() {
+fn foreign_files_need_no_checksums() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     record(&dir, 300, WriterOptions::default());
@@ -290,7 +290,7 @@ fn of_others(dir: &Path, files: &[(&str, Vec<u8>)]) {
 }
 
 #[test]
-fn tables_that_would_fill_the_memory_are_left_out_with_a_warning() {
+fn oversized_tables_are_left_out_with_a_warning() {
     let tmp = tempfile::tempdir().expect("a directory");
     let seen = |name: &str, files: &[(&str, Vec<u8>)]| {
         let dir = tmp.path().join(name);
@@ -315,7 +315,7 @@ fn tables_that_would_fill_the_memory_are_left_out_with_a_warning() {
 }
 
 #[test]
-fn very_many_losses_are_joined_and_very_many_marks_refused() {
+fn many_losses_are_merged_and_many_marks_refused() {
     use crate::model::{Mark, Observation};
     let tmp = tempfile::tempdir().expect("a directory");
     let opened = |name: &str, of: fn(i64) -> Observation| {
@@ -406,7 +406,7 @@ fn a_newer_recording_is_refused_by_its_number() {
 }
 
 #[test]
-fn a_newer_number_is_not_called_damage_though_its_checksum_is_not_ours() {
+fn a_newer_version_is_not_reported_as_damage() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     record(&dir, 10, WriterOptions::default());

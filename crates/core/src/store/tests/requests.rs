@@ -42,7 +42,7 @@ fn open(start_ns: i64, at_ns: i64, ios_in: i64) -> Request {
 }
 
 #[test]
-fn of_a_killed_recorder_what_was_open_is_reported_as_it_was_seen_last() {
+fn requests_open_at_a_kill_keep_their_last_saved_state() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(64)).expect("creates");
@@ -75,13 +75,13 @@ fn of_a_killed_recorder_what_was_open_is_reported_as_it_was_seen_last() {
 }
 
 #[test]
-fn what_is_missing_of_requests_is_no_missing_io() {
+fn lost_requests_are_not_lost_ios() {
     assert!(LossReason::RequestRingFull.is_of_requests() && !LossReason::RequestRingFull.is_loss());
     assert!(LossReason::RingFull.is_loss() && !LossReason::RingFull.is_of_requests());
 }
 
 #[test]
-fn a_recording_without_histograms_reads_as_one_that_has_none() {
+fn a_recording_without_histograms_has_none() {
     use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
     use parquet::file::writer::SerializedFileWriter;
     let texts = ["48:3 1024:997", "48:3;1024:997"];

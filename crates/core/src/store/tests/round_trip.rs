@@ -62,7 +62,7 @@ proptest! {
     }
 
     #[test]
-    fn a_range_gives_what_lies_in_it(from in -100i64..400, length in 0i64..500, segment_rows in 1usize..200) {
+    fn a_range_returns_the_rows_inside_it(from in -100i64..400, length in 0i64..500, segment_rows in 1usize..200) {
         let tmp = tempfile::tempdir().expect("a directory");
         let dir = tmp.path().join("r.iolens");
         record(&dir, 300, small_segments(segment_rows));
@@ -166,7 +166,7 @@ fn a_finished_recording_holds_no_log_and_its_description() {
 }
 
 #[test]
-fn columns_that_nobody_asked_for_come_back_unknown() {
+fn columns_not_requested_are_unknown() {
     let tmp = tempfile::tempdir().expect("a directory");
     let dir = tmp.path().join("r.iolens");
     record(&dir, 10, WriterOptions::default());
