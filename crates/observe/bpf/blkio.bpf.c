@@ -30,7 +30,7 @@ const volatile u8 cgroup_of_bio = 0;
 const volatile u8 filtered = 0;
 /* Raised by user space after it has read the losses. */
 u64 loss_epoch = 1;
-/* All losses and censored I/Os of any kind: tells user space cheaply that there is nothing to read. */
+/* All losses and censored I/Os of any kind: while it is unchanged user space reads nothing else. */
 u64 loss_total;
 
 struct {
@@ -153,7 +153,7 @@ static __attribute__((noinline)) int count_loss(struct loss_key *key, struct los
 /*
  * The I/O that had slot `at` before the present one never was seen to end (`missed` of them, one after the other). The
  * kernel leaves a program out while it is already running on that CPU (05b24ff9b2cf, 6.2), and there are kernels that run
- * none at all in the context of a process they want to hide, be it only interrupted by the completion.
+ * none at all in the context of a process that they hide, even if the completion only interrupts it.
  */
 static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 {
@@ -177,7 +177,7 @@ static __attribute__((noinline)) int count_unseen(u32 at, u64 missed)
 
 /*
  * I/Os that found no slot: one begins, or is absorbed by another one (-1). That there was any of these is kept in the merges:
- * then their bytes are nobody's.
+ * then their bytes are not attributed.
  */
 static __attribute__((noinline)) int count_without_slot(u32 dev, u32 cmd_flags, s32 ios, u32 bytes)
 {
@@ -223,7 +223,7 @@ static __always_inline void take_start(struct slot *s, struct request *rq, u64 n
 }
 
 /*
- * A file or the disk's own metadata: the page cache knows. See docs/tracing.md, "Who did it". `dirty_inode` becomes the
+ * A file or the disk's own metadata: the page cache knows. See "Attribution", docs/tracing.md. `dirty_inode` becomes the
  * inode whose pages are written back.
  */
 static __always_inline u8 look_at_page(struct slot *s, struct bio *bio, u32 cmd_flags, void **dirty_inode,
@@ -365,7 +365,7 @@ int io_start(u64 *ctx)
 	return 0;
 }
 
-/* A request of which no start was seen because there is none to see: the block layer's own flush, or an old kernel. */
+/* A request without a visible start: the block layer's own flush, or an old kernel. */
 static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u64 now)
 {
 	u32 cmd_flags = rq->cmd_flags, op = cmd_flags & REQ_OP_MASK;
@@ -389,8 +389,8 @@ static __always_inline struct held begin_at_issue(u64 key, struct request *rq, u
 }
 
 /*
- * Issued again: a requeued request, or a new one in the place of one whose end was not shown? The kernel's start time
- * tells, which a requeued request keeps.
+ * Issued again: a requeued request, or a new one in the place of one whose end was not shown? A requeued request keeps
+ * the kernel's start time.
  */
 static __always_inline int begins_anew(struct slot *s, struct request *rq)
 {

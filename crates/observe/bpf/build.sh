@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compiles the kernel half. The result is checked in, so that `cargo build` needs no clang; it is the same byte for
+# Compiles the BPF programs. The result is checked in, so that `cargo build` needs no clang; it is the same byte for
 # byte wherever it is built with the pinned compiler.
 #
 #   build.sh           writes blkio.bpf.o, blkio-without-fetch.bpf.o and files.bpf.o

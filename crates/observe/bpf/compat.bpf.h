@@ -244,7 +244,7 @@ static __always_inline int is_accounted_command(struct request *rq)
  * The start of the request being made in this context will be, if the kernel accounts it, a reading of the clock that is
  * still to come. Since da4c8c3d0975 ("block: cache current nsec time in struct blk_plug", 6.9) the first reading in a plug
  * serves all of it: it is still to come while the plug has none. Before that the reading was some steps ago, and before
- * 5.11 nobody could ask.
+ * 5.11 BPF cannot read it.
  */
 static __always_inline int start_is_read_next(void)
 {
@@ -313,7 +313,7 @@ static __always_inline void *inode_of_direct(struct bio *bio)
 }
 
 /*
- * Whether a file system is mounted on the block device with this inode. That somebody holds the device (bd_holder) says
+ * Whether a file system is mounted on the block device with this inode. A holder of the device (bd_holder) says
  * less: so do O_EXCL, dm and md. File systems registered themselves in bd_super until 6.6, and hold the device by operations
  * of their own since 0718afd47f70 ("block: introduce holder ops", 6.5).
  */

@@ -2,7 +2,7 @@
 /*
  * Part of blkio.bpf.c: who dirtied the pages of a file. Pages are written back by the thread that happens to run, long after the
  * fact; the only instant that knows the cause is the one at which a clean page becomes dirty. It is remembered per inode,
- * not per page: of several writers of one file the last one stands for all that is then written back.
+ * not per page: of several writers of one file the last one gets all that is then written back.
  */
 
 enum { DIRTIERS = 16384, PF_WQ_WORKER = 0x20, BTRFS_MAGIC = 0x9123683e };
@@ -12,7 +12,7 @@ struct dirtier {
 	u64 who;	/* pid_tgid; 0 while it is being changed */
 	u64 ino;	/* the address may come to belong to another inode */
 	u64 cgroup;	/* v2 */
-	char comm[16];	/* empty: a worker of the kernel, on behalf of nobody it could name */
+	char comm[16];	/* empty: a kernel worker, on behalf of no known process */
 };
 
 /* By the inode's address, which unlike its number is never that of another file of the same file system (btrfs). */
@@ -23,7 +23,7 @@ struct {
 	__type(value, struct dirtier);
 } dirtiers SEC(".maps");
 
-/* Network and FUSE file systems have none; one that spans several devices (btrfs) does not tell which. */
+/* Network and FUSE file systems have none; one that spans several devices (btrfs) does not say which. */
 static __always_inline int has_device(struct super_block *sb)
 {
 	return sb->s_bdev || sb->s_magic == BTRFS_MAGIC || sb->s_magic == BDEVFS_MAGIC;
@@ -37,7 +37,7 @@ static __always_inline int is_worker(void)
 	return flags & PF_WQ_WORKER;
 }
 
-/* No process stands behind a page that, say, a loop device has dirtied: better none than the worker that did it. */
+/* A page that, say, a loop device has dirtied has no process: better none than the worker that did it. */
 static __attribute__((noinline)) int remember(u64 key, u64 ino, u64 who)
 {
 	struct dirtier *d = bpf_map_lookup_elem(&dirtiers, &key);

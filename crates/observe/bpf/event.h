@@ -26,7 +26,7 @@ enum {
 enum { ORIGIN_DIRECT = 0, ORIGIN_WRITEBACK = 1, ORIGIN_METADATA = 2, ORIGIN_UNKNOWN = 3 };
 enum { ORIGIN_BUFFERED_READ = 4, ORIGIN_READAHEAD = 5 };
 
-/* One completed I/O, as it lies in its CPU's ring. Times are nanoseconds of CLOCK_MONOTONIC. */
+/* One completed I/O, as stored in its CPU's ring. Times are nanoseconds of CLOCK_MONOTONIC. */
 struct io_event {
 	u64 done_ns;
 	u64 queue_ns;  /* start to issue */
@@ -139,7 +139,7 @@ struct slot_note {
 };
 _Static_assert(sizeof(struct slot_note) == 64, "slot_note: change src/trace/slots.rs too");
 
-/* The devices that are traced when not all are: a device number lies in the set of its hash, 0 is no device. */
+/* The devices that are traced when not all are: a device number is in the set of its hash, 0 is no device. */
 #define DEVICE_SETS 1024
 #define DEVICE_WAYS 8
 #define DEVICE_HASH 0x9E3779B1u
@@ -159,7 +159,7 @@ struct slot_end {
 };
 _Static_assert(sizeof(struct slot_end) == 16, "slot_end: change src/trace/slots.rs too");
 
-/* An I/O may lie in any slot of the set to which its hash leads. */
+/* An I/O may be in any slot of the set that its hash selects. */
 #define WAYS 4
 
 #endif

@@ -13,7 +13,7 @@
  *   io_uring_submit_req, io_uring_complete   I/O without system calls
  *
  * A request is known by the kernel's struct file, which all descriptors that come from one open share: duplicated,
- * inherited or sent elsewhere. What tells that the last one is closed is a count of our own, since memory mappings
+ * inherited or sent elsewhere. A count of our own shows that the last one is closed, since memory mappings
  * and pending I/O hold the file as well.
  */
 #include "files_calls.bpf.h"
@@ -139,7 +139,7 @@ static __always_inline void held_up(struct task *t, u32 by)
 	if (!t->enter_ns) {
 		t->enter_ns = bpf_ktime_get_ns();
 		if (t->run)
-			t->run--; /* it stands for itself, no other call does */
+			t->run--; /* it counts for itself only */
 	}
 }
 

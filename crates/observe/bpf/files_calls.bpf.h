@@ -35,7 +35,7 @@ static __always_inline void will_close(struct task *t, s32 fd)
 	}
 }
 
-/* io_submit: the control blocks name the files, which lie in user memory. */
+/* io_submit: the control blocks, in user memory, name the files. */
 static __always_inline void mark_aio(struct pt_regs *regs)
 {
 	u64 list = argument(regs, 2), n = argument(regs, 1);

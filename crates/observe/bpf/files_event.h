@@ -42,10 +42,10 @@ enum {
 	F_MMAP = 1 << 0,	  /* mapped: what page faults moved is not counted */
 	F_IO_URING = 1 << 1,	  /* some I/Os came through io_uring */
 	F_AIO = 1 << 2,		  /* used with io_submit, whose I/Os are not counted */
-	F_UNKNOWN_START = 1 << 3, /* opened before recording began, or by someone it left out */
+	F_UNKNOWN_START = 1 << 3, /* opened before recording began, or by a process it left out */
 	F_ALIASED = 1 << 4,	  /* had more than one descriptor in one process: dup and the like */
 	F_FORKED = 1 << 5,	  /* inherited by a child process */
-	F_ESCAPED = 1 << 6,	  /* someone else still held it when its last known descriptor was closed */
+	F_ESCAPED = 1 << 6,	  /* another process still held it when its last known descriptor was closed */
 	F_STILL_OPEN = 1 << 7,	  /* not closed when recording ended */
 	F_END_UNSEEN = 1 << 8,	  /* its end was not seen: found out when its place in memory held another file */
 	F_CREATES = 1 << 9,	  /* opened with O_CREAT, O_TRUNC or O_APPEND */
@@ -89,7 +89,7 @@ enum {
 #define HISTOGRAM_FULL 0xf0000000u	 /* a count that reaches this goes no further */
 
 /*
- * Lies in a table that user space maps. Taken at a request's first call of the class that needs it; given back by user
+ * In a table that user space maps. Taken at a request's first call of the class that needs it; given back by user
  * space once the request has ended, so that nothing is copied.
  */
 struct histogram {
@@ -107,7 +107,7 @@ struct io_detail {
 
 /*
  * A file from open to close of its last descriptor: the kernel's struct file is what all descriptors of one open(2)
- * share, so it is the key. Lies in the table while it is open and in the ring when it is closed.
+ * share, so it is the key. In the table while it is open and in the ring when it is closed.
  */
 struct file_request {
 	u64 key; /* 0: free. In the ring: 1 for a request, 2 for a sync */
@@ -195,7 +195,7 @@ struct task {
 	u8 wanted;
 	u8 kind; /* of the system call it is in */
 	u8 held; /* HELD_BY_..., during this call */
-	u8 small; /* at most SAMPLE_BYTES were asked for */
+	u8 small; /* at most SAMPLE_BYTES were requested */
 	u64 enter_ns; /* 0: not timed */
 	s32 fd;
 	/* the last descriptor used, and the request found behind it: valid while no descriptor has been closed */

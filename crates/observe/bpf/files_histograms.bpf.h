@@ -117,7 +117,7 @@ static __always_inline u32 bucket_of(u64 duration)
 }
 
 /*
- * Counts how long a data I/O took that is not one of the first. It stands for itself and for `calls` - 1 before it that
+ * Counts how long a data I/O took that is not one of the first. It counts for itself and for `calls` - 1 before it that
  * were not timed.
  */
 __attribute__((noinline)) int count_duration(u32 number, u64 duration, u32 calls, u32 shared)

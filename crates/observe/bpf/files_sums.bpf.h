@@ -18,7 +18,7 @@ static __always_inline void count(struct file_request *r, int writes, u64 bytes,
 }
 
 /*
- * Sums up one data I/O. `calls`: how many it stands for, where those before it were not timed.
+ * Sums up one data I/O. `calls`: how many it counts for, where those before it were not timed.
  */
 static __always_inline void account(struct file_request *r, u64 enter, u64 now, u64 bytes, u32 how, u32 calls, int shared)
 {

@@ -46,7 +46,7 @@ struct {
 	__type(value, struct task);
 } tasks SEC(".maps");
 
-/* Processes that the filter lets through: those asked for, and those of a tree. */
+/* Processes that the filter passes: the requested ones, and those of a tree. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -72,7 +72,7 @@ struct {
 struct ring_request {
 	u64 key;
 	u64 submit_ns;
-	u64 file;  /* of a close: what its descriptor stands for */
+	u64 file;  /* of a close: the file of its descriptor */
 	u32 flags; /* of an open or an fsync */
 	u32 pad;
 };
@@ -163,7 +163,7 @@ static __attribute__((noinline)) void emit(struct file_request *r)
 		e->key = 1;
 		e->close_exit_ns = bpf_ktime_get_ns();
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	} else { /* user space will not hear of its histograms */
+	} else { /* user space gets no histograms of it */
 		lose(FILES_LOST_RING);
 		free_histogram(r->histograms[0]);
 		free_histogram(r->histograms[1]);
@@ -300,7 +300,7 @@ static long copy_name(u32 i, struct walk_names *w)
 	return 0;
 }
 
-/* Tells user space the name of an inode, once. */
+/* Sends user space the name of an inode, once. */
 static __attribute__((noinline)) int tell_name(u64 file, struct inode_facts *f)
 {
 	struct inode_id id = {};

@@ -139,7 +139,7 @@ static __attribute__((noinline)) int meet(struct task *t, u64 who)
 {
 	if (!t)
 		return 0;
-	if (t->kind) /* another thread with the same place is inside a call, of which we shall see no end */
+	if (t->kind) /* another thread with the same entry is inside a call whose end will not be seen */
 		lose(FILES_LOST_TASKS);
 	__builtin_memset(t, 0, sizeof(*t));
 	t->tid = who;

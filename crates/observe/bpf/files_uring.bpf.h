@@ -98,7 +98,7 @@ int uring_submit(u64 *ctx)
 		return 0;
 	if (!t->wanted && !(kind == K_CLOSE && state.tracked))
 		return 0;
-	/* As a number: the verifier lets nobody calculate with a pointer that it knows the type of. */
+	/* As a number: the verifier allows no arithmetic on a typed pointer. */
 	bpf_probe_read_kernel(&key, 8, ctx);
 	q = place_of_ring_request(key);
 	if (!q)

@@ -2,7 +2,7 @@
 /*
  * Part of blkio.bpf.c: where an I/O is kept while it is in flight. See struct slot on who writes and reads what.
  *
- * The slot of an I/O is found by a hash of its request's (or bio's) address. A request lies where it lay the last time, so
+ * The slot of an I/O is found by a hash of its request's (or bio's) address. The kernel reuses a request's memory, so
  * a slot goes on belonging to the request that had it; another one takes it over only after its end.
  */
 
@@ -64,7 +64,7 @@ static __always_inline int is_of(u64 owner, u64 key)
 	return (owner ^ key) < 1 << 16;
 }
 
-/* Fibonacci hashing: requests lie at equal distances in memory, which it spreads evenly. */
+/* Fibonacci hashing: requests are at equal distances in memory, which it spreads evenly. */
 static __always_inline u32 home_of(u64 key)
 {
 	return ((key >> 19) * 0x9E3779B97F4A7C15ull) >> (slot_shift & 63);

@@ -21,6 +21,6 @@ pub fn hand_over(terminal: impl AsFd, leader: Pid) -> Option<Pid> {
 
 /// Gives the terminal back to `owner`.
 pub fn take_back(terminal: impl AsFd, owner: Pid) {
-    // The owner may have ended, or the terminal be gone: nobody is left who would mind.
+    // The owner may have ended, or the terminal be gone: then there is nothing to restore.
     let _ = rustix::termios::tcsetpgrp(&terminal, owner);
 }

@@ -62,7 +62,7 @@ mod tests {
     use std::io::Write as _;
 
     #[test]
-    fn what_was_written_is_dirty_until_it_is_written_back() {
+    fn written_pages_are_dirty_until_written_back() {
         let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("temporary file");
         file.write_all(&vec![7; 1 << 20]).expect("written");
         let before = match unwritten_bytes(&file, 0, 0) {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_pages_is_an_error() {
+    fn files_without_pages_are_an_error() {
         let (read, _write) = std::io::pipe().expect("a pipe");
         let pipe = File::from(std::os::fd::OwnedFd::from(read));
         assert!(write_back(&pipe, 0, 4096).is_err());

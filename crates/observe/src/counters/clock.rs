@@ -8,7 +8,7 @@ pub fn unix_time_s() -> i64 {
     rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec
 }
 
-/// The locale that the environment asks for (`LC_ALL`, `LC_TIME`, `LC_NUMERIC`, `LANG`), for dates and numbers.
+/// The locale of the environment (`LC_ALL`, `LC_TIME`, `LC_NUMERIC`, `LANG`), for dates and numbers.
 ///
 /// It is an object of its own: the process-wide locale is not touched.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use iolens_core::model::{DevId, DiskCounters};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// What a row of `/proc/diskstats` stands for.
+/// Kind of a row of `/proc/diskstats`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowKind {
     /// A whole disk, or a layer that acts as one (dm, md, loop): it has a directory in `/sys/block`.
@@ -25,7 +25,7 @@ pub struct DiskRow {
     pub kind: RowKind,
     /// How many fields the kernel printed (4, or 11 to 17).
     pub fields: usize,
-    /// The counters.
+    /// Counters of the row.
     pub counters: DiskCounters,
 }
 
@@ -139,7 +139,7 @@ impl DiskstatsReader {
         Ok(&self.rows)
     }
 
-    /// Tells disks from partitions by one look at `/sys/block`.
+    /// Separates disks from partitions by one read of `/sys/block`.
     fn classify(&mut self) {
         self.disks = self.root.names("/sys/block").unwrap_or_default();
         let mut sorted: Vec<&[u8]> = self.disks.iter().map(Vec::as_slice).collect();

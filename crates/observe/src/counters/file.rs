@@ -31,7 +31,7 @@ impl KernelFile {
         KernelFile { path: path.into(), fd: None, ordinary: false }
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn stat_files_follow_their_text() {
+    fn stat_files_reread_their_text() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("stat");
         let (mut file, mut buffer) = (StatFile::new(&path), Vec::new());

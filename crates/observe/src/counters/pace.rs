@@ -4,7 +4,7 @@ use rustix::thread::{ClockId, NanosleepRelativeResult};
 use rustix::time::Timespec;
 use std::time::Duration;
 
-/// The kernel may wake a thread so much later than asked for, to wake several at once; it does so mostly at the end of
+/// The kernel may wake a thread so much later than requested, to wake several at once; it does so mostly at the end of
 /// that time. Periods this many times longer do not care.
 const SLACK_PERIODS: i64 = 1000;
 
@@ -24,7 +24,7 @@ pub enum Wake {
         /// Deadlines that had passed completely (the process or the machine was stopped) and are skipped.
         missed: u64,
     },
-    /// By a signal, before the deadline. The deadline stands: waiting again waits for it.
+    /// By a signal, before the deadline. The deadline stays: waiting again waits for it.
     Interrupted,
 }
 
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_slept_through_is_counted() {
+    fn missed_intervals_are_counted() {
         let mut pace = Pace::starting_at(0, Duration::from_secs(1));
         assert_eq!(pace.arrive(1_000_000_007), Wake::Due { due_ns: 1_000_000_000, missed: 0 });
         assert_eq!(pace.arrive(5_400_000_000), Wake::Due { due_ns: 5_000_000_000, missed: 3 });

@@ -1,4 +1,4 @@
-//! What a program that stands in for a C program must know of its own process.
+//! Process state that a drop-in replacement of a C program needs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +41,7 @@ pub fn die_of_broken_pipes() {
 }
 
 /// Gives back the code that only the start needed, of the program and its libraries: the kernel maps sixteen pages around
-/// each one that is touched, and they stay the process's until somebody wants the memory. What is still needed comes back
+/// each one that is touched, and they stay in the process until memory is short. What is still needed comes back
 /// from the page cache by itself.
 pub fn let_go_of_code() {
     // SAFETY: `code_of` is called for each loaded object, one after the other, while none can be unloaded.

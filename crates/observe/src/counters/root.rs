@@ -19,7 +19,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// The machine itself.
+    /// The root of this machine, `/`.
     pub fn live() -> Root {
         Root { prefix: PathBuf::from("/"), recorded: false }
     }

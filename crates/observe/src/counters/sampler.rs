@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_no_device() {
+    fn invalid_device_names_are_rejected() {
         let m = Machine::new();
         m.disk("sda", 0, 5);
         m.diskstats(&[("sda", 0, 5), ("b", 1, 1), ("c", 2, 1), ("d", 3, 1)]);

@@ -95,7 +95,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Eight bytes of `' '`, of `'0'`, and of 6: what makes a byte above `'9'` leave the digits' half of the column.
+/// Eight bytes of `' '`, of `'0'`, and of 6: what moves a byte above `'9'` out of the digits' high nibble.
 const BLANKS: u64 = 0x2020_2020_2020_2020;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 const SIXES: u64 = 0x0606_0606_0606_0606;
@@ -107,7 +107,7 @@ const HIGH_HALVES: u64 = 0xf0f0_f0f0_f0f0_f0f0;
 #[inline]
 fn leading_digits(bytes: [u8; 8]) -> (u64, usize) {
     let word = u64::from_le_bytes(bytes);
-    // A digit is 0x30 to 0x39: its high half is 3, and still is when 6 is added. The sum of a byte below 0xfa carries
+    // A digit is 0x30 to 0x39: its high nibble is 3, and still is when 6 is added. The sum of a byte below 0xfa carries
     // nothing into the next; above one that does carry there is no digit of interest any more.
     let others = ((word & HIGH_HALVES) ^ ZEROS) | ((word.wrapping_add(SIXES) & HIGH_HALVES) ^ ZEROS);
     let n = others.trailing_zeros() as usize / 8;
@@ -133,7 +133,7 @@ fn is_space(b: u8) -> bool {
 
 /// Reads a `stat` file of sysfs (`/sys/block/DEV/stat`).
 ///
-/// 11, 15 and 17 fields are the kernel's generations; what lies between counts as the smaller one. 4 fields are an old
+/// 11, 15 and 17 fields are the kernel's generations; a number between counts as the smaller one. 4 fields are an old
 /// partition: reads, sectors read, writes, sectors written. Any other number yields zeros, with the count beside them.
 pub fn parse_stat(text: &[u8]) -> ParsedStat {
     let mut scanner = Scanner::new(text);
@@ -238,14 +238,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let stat = parse_stat(&bytes);
             prop_assert!(stat.fields <= 17);
             let _ = parse_diskstats_line(&bytes);
         }
 
         #[test]
-        fn damaged_lines_are_survived(cut in 0usize..120, at in 0usize..120, byte in any::<u8>()) {
+        fn damaged_lines_never_panic(cut in 0usize..120, at in 0usize..120, byte in any::<u8>()) {
             let mut line = format!("   8       0 sda {MODERN}").into_bytes();
             line.truncate(cut);
             if at < line.len() {
@@ -255,7 +255,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_printed_is_read(
+        fn printed_output_parses_back(
             // Of every length, and padded as the kernel pads its columns.
             f in prop::collection::vec((any::<u64>(), 0u32..64, 0usize..30), 17),
             end in "[\n ]?.{0,12}",

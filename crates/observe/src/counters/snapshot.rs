@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_holds_all_that_is_read() {
+    fn a_sample_holds_all_counters() {
         let dir = machine();
         let out = tempfile::tempdir().expect("a directory");
         let written = write(&Root::under(dir.path()), &out.path().join("raw"), 1).expect("written");

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Names of the running system, as `uname(2)` has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SystemNames {
-    /// `Linux`.
+    /// Name of the system, `Linux`.
     pub sysname: Vec<u8>,
     /// Host name.
     pub nodename: Vec<u8>,
@@ -138,7 +138,7 @@ impl SystemFiles {
         Ok(uptime)
     }
 
-    /// Whether [`SystemFiles::clock_cs`] tells the uptime.
+    /// Whether [`SystemFiles::clock_cs`] returns the uptime.
     pub fn has_own_clock(&self) -> bool {
         self.own_clock
     }
@@ -230,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = (parse_cpu(&bytes), parse_uptime_cs(&bytes), parse_boot_time_s(&bytes));
         }
     }

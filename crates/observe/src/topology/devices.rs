@@ -1,4 +1,4 @@
-//! Block devices under `ROOT/sys/block`: identity, limits, partitions, and what lies under what.
+//! Block devices under `ROOT/sys/block`: identity, limits, partitions and stacking.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -174,7 +174,7 @@ fn head_of_path(name: &str) -> Option<String> {
     are_numbers.then(|| format!("nvme{subsystem}n{namespace}"))
 }
 
-/// sysfs lists no disks under the head of NVMe multipath: their names tell.
+/// sysfs lists no disks under the head of NVMe multipath: their names show them.
 fn put_paths_under_heads(devices: &mut [Device]) {
     let paths: Vec<(String, String)> =
         devices.iter().filter_map(|d| head_of_path(&d.name).map(|head| (head, d.name.clone()))).collect();
@@ -193,7 +193,7 @@ fn read_device(block_dir: &Path, name: &str, hidden: &[(String, DevId)], known: 
     // A blk-mq disk has the directory `mq` (its hardware queues); a bio-based one takes no requests and has none.
     d.kind = if dir.join("mq").is_dir() { DeviceKind::Request } else { DeviceKind::Bio };
     d.size_bytes = number::<u64>(&dir.join("size")).map(|sectors| sectors * 512);
-    // A virtio disk is asked for its serial number each time that it is read.
+    // Each read of a virtio disk's serial number is a request to the device.
     let same = known.iter().find(|k| (&k.name, k.id, k.size_bytes) == (&d.name, d.id, d.size_bytes));
     let serial = same.and_then(|k| k.stable_id.clone()).filter(|s| s.starts_with("serial:"));
     d.stable_id = serial.or_else(|| stable_id(&dir));
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cheap_look_sees_what_the_list_of_partitions_shows_and_in_the_end_all() {
+    fn the_fast_check_sees_partition_changes_at_once() {
         let root = tree();
         fs::create_dir(root.path().join("proc")).expect("mkdir");
         let list = root.path().join("proc/partitions");
@@ -411,14 +411,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_comes_goes_or_gets_a_size_is_a_change() {
+    fn hot_plug_and_size_changes_are_detected() {
         let root = tree();
         let mut t = Topology::read(root.path()).expect("readable");
         assert!(!t.refresh().expect("readable"));
         fs::write(root.path().join("sys/block/dm-0/size"), "8\n").expect("write");
         assert!(t.refresh().expect("readable"), "dm-0 can hold data now");
         fs::create_dir_all(root.path().join("sys/block/dm-0/slaves/sdb")).expect("mkdir");
-        assert!(t.refresh().expect("readable"), "dm-0 lies on sdb, too");
+        assert!(t.refresh().expect("readable"), "dm-0 is on sdb, too");
         assert!(!t.refresh().expect("readable"));
         fs::remove_dir_all(root.path().join("sys/block/sda")).expect("remove");
         assert!(t.refresh().expect("readable"), "sda is gone");

@@ -19,7 +19,7 @@ struct FileHandle {
 pub(super) enum Handle {
     /// `FILEID_INO32_GEN`: ext2, ext3, ext4 and f2fs, which take generation 0 for any.
     Inode { ino: u32, generation: u32 },
-    /// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: xfs, which wants the generation.
+    /// `FILEID_INO32_GEN | XFS_FILEID_TYPE_64FLAG`: xfs, which needs the generation.
     Xfs { ino: u64, generation: u32 },
     /// `FILEID_BTRFS_WITHOUT_PARENT`; newer kernels take generation 0 for any.
     Btrfs { ino: u64, subvolume: u64, generation: u32 },
@@ -58,7 +58,7 @@ impl Handle {
     }
 }
 
-/// Opens the file as a mere reference (`O_PATH`): nothing of it is read, no driver is asked.
+/// Opens the file as a mere reference (`O_PATH`): nothing is read, no driver is called.
 pub(super) fn open(mount: BorrowedFd<'_>, handle: Handle) -> std::io::Result<OwnedFd> {
     let mut handle = handle.encode();
     let flags = libc::O_PATH | libc::O_CLOEXEC | libc::O_NOFOLLOW;
@@ -67,7 +67,7 @@ pub(super) fn open(mount: BorrowedFd<'_>, handle: Handle) -> std::io::Result<Own
     if fd < 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us; nobody else owns it.
+    // SAFETY: the kernel has just made this descriptor for us; nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -124,17 +124,17 @@ struct BulkstatAnswer {
     rest: [u32; 31],
 }
 
-/// `XFS_IOC_BULKSTAT`: `_IOR('X', 127, struct xfs_bulkstat_req)`, of which the number counts the header of 64 bytes only.
+/// `XFS_IOC_BULKSTAT`: `_IOR('X', 127, struct xfs_bulkstat_req)`, whose number includes the 64-byte header only.
 const XFS_IOC_BULKSTAT: u64 = 2 << 30 | 64 << 16 | (b'X' as u64) << 8 | 127;
 
-/// The generation of an inode of the xfs on which `mount` lies (Linux 5.3 and newer, CAP_SYS_ADMIN).
+/// The generation of an inode of the xfs at `mount` (Linux 5.3 and newer, CAP_SYS_ADMIN).
 pub(super) fn xfs_generation(mount: BorrowedFd<'_>, ino: u64) -> Option<u32> {
     let answer = BulkstatAnswer { ino: 0, sizes_and_times: [0; 7], generation: 0, rest: [0; 31] };
     let mut request = BulkstatRequest { ino, flags: 0, wanted: 1, found: 0, group: 0, reserved: [0; 5], answer };
-    // SAFETY: the request is laid out as the kernel's structure, has room for the one answer it asks for, and outlives
+    // SAFETY: the request is laid out as the kernel's structure, has room for the one answer requested, and outlives
     // the call; another file system refuses the number.
     let code = unsafe { libc::ioctl(mount.as_raw_fd(), XFS_IOC_BULKSTAT as libc::Ioctl, &raw mut request) };
-    // It answers with the first inode at or after the one asked for.
+    // It returns the first inode at or after the requested one.
     (code == 0 && request.found == 1 && request.answer.ino == ino).then_some(request.answer.generation)
 }
 

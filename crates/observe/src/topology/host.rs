@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_root_knows_nothing_and_does_not_fail() {
+    fn an_empty_root_is_no_error() {
         let root = tempfile::tempdir().expect("temporary directory");
         assert_eq!(Host::read(root.path()), Host::default());
     }

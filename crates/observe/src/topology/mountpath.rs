@@ -13,14 +13,14 @@ use iolens_core::model::DevId;
 use super::mounts::{Mount, MountTable, canonical_under, join_under, split_protected};
 use super::stack::{Disk, Layer, MAX_DEPTH, Walk, disks};
 
-/// What a path stands on.
+/// The mount and devices under a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountPath {
-    /// The path as it was asked for.
+    /// The path as given.
     pub path: PathBuf,
-    /// The mount it lies on; `None` if the path is itself a block device.
+    /// The mount it is on; `None` if the path is itself a block device.
     pub mount: Option<Mount>,
-    /// The block devices right under the file system, each with all that lies under it.
+    /// The block devices right under the file system, each with all devices under it.
     pub layers: Vec<Layer>,
     /// The disks at the bottom, each once, by name.
     pub disks: Vec<Disk>,
@@ -44,7 +44,7 @@ impl Resolver {
         Ok(Resolver { root: root.to_owned(), mounts: MountTable::read(root)? })
     }
 
-    /// Reads the mount table again and tells whether it has changed.
+    /// Rereads the mount table; returns whether it has changed.
     ///
     /// # Errors
     /// The mount table cannot be read.
@@ -55,7 +55,7 @@ impl Resolver {
         Ok(changed)
     }
 
-    /// What `path` (a file, a directory, or a block device's node) stands on.
+    /// What `path` (a file, a directory, or a block device's node) is on.
     ///
     /// # Errors
     /// The path does not exist or may not be looked at.
@@ -71,7 +71,7 @@ impl Resolver {
         let mount = self.mount_of(&canonical, &real);
         Ok(match mount {
             Some(mount) => self.of_mount(path, mount),
-            None => self.finish(path, None, Vec::new(), "the mount table does not say what it lies on".into()),
+            None => self.finish(path, None, Vec::new(), "the mount table does not say what it is on".into()),
         })
     }
 
@@ -123,7 +123,7 @@ impl Resolver {
     }
 
     fn backing(&self, file: &Path, depth: usize) -> Vec<Layer> {
-        // A deleted backing file still lies where its directory was.
+        // A deleted backing file is still on the disk of its directory.
         let at = canonical_under(&self.root, file).unwrap_or_else(|_| file.to_owned());
         self.mounts.of_path(&at).map(|m| self.layers(m, depth)).unwrap_or_default()
     }
@@ -236,7 +236,7 @@ impl Resolver {
     }
 }
 
-/// The kernel's id of the mount on which an existing path lies (statx, Linux 5.8).
+/// The kernel's id of the mount of an existing path (statx, Linux 5.8).
 fn mount_id(path: &Path) -> Option<u64> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
     let st = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
@@ -275,7 +275,7 @@ fn why_none(mount: &Mount) -> String {
         "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "ceph" | "virtiofs" | "afs" | "glusterfs" | "fuse.sshfs" => {
             format!("{kind} is a network file system: its disks are another machine's")
         }
-        "overlay" => "overlay: none of its layers lies on a block device that can be seen from here".to_owned(),
+        "overlay" => "overlay: none of its layers is on a visible block device".to_owned(),
         "zfs" => "zfs: no member of the pool is known to udev here (/run/udev/data)".to_owned(),
         "btrfs" => "btrfs: its members are not under /sys/fs/btrfs here".to_owned(),
         k if k.starts_with("fuse") => format!("{kind} is served by a process, not by a block device"),

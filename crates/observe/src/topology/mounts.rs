@@ -1,4 +1,4 @@
-//! The mount table (`/proc/self/mountinfo`, proc_pid_mountinfo(5)) and which mount a path lies on.
+//! The mount table (`/proc/self/mountinfo`, proc_pid_mountinfo(5)) and the mount of a path.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -74,7 +74,7 @@ impl MountTable {
         self.mounts.iter().find(|m| m.id == id)
     }
 
-    /// The mount on which `path` lies: absolute, without symbolic links or `..`.
+    /// The mount that holds `path`: absolute, without symbolic links or `..`.
     ///
     /// Walks as the kernel does, from the root downwards, so that a mount which a later one covers is not taken.
     pub fn of_path(&self, path: &Path) -> Option<&Mount> {
@@ -229,7 +229,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_path_lies_where_the_kernels_walk_ends() {
+    fn a_path_resolves_like_the_kernels_walk() {
         let t = MountTable::parse(TABLE.as_bytes());
         let dev = |p: &str| t.of_path(Path::new(p)).expect("has a root").dev;
         assert_eq!(t.mounts().len(), 9);

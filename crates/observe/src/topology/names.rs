@@ -20,7 +20,7 @@ const MAX_MOUNTS: usize = 8;
 /// Descriptors of one process that are looked at for one file.
 const MAX_DESCRIPTORS: usize = 256;
 
-/// Looks up paths. Nothing is remembered but the list of mounts: who asks keeps the answers.
+/// Looks up paths. It caches the list of mounts only; the caller keeps the paths.
 ///
 /// A file is opened by its number and generation, as a mere reference, through a mount of its file system; the path is the
 /// kernel's own word for it (`/proc/self/fd`), and holds only if it leads back to the same file. Without a generation ext2,
@@ -67,7 +67,7 @@ impl Names {
         same.then(|| text(&mount.root.join(inside)))
     }
 
-    /// Reads the mounts anew if none of them is `wanted` and they are not fresh.
+    /// Rereads the mounts if none of them satisfies `wanted` and they are stale.
     fn know(&mut self, wanted: impl Fn(&Mount) -> bool) {
         let fresh = self.read.is_some_and(|at| at.elapsed() < MOUNTS_AGE);
         let stale = self.read.is_none_or(|at| at.elapsed() >= 10 * MOUNTS_AGE);
@@ -85,7 +85,7 @@ impl Names {
         for entry in entries.flatten().take(MAX_DESCRIPTORS) {
             // Follows the link to the file itself, without opening it.
             let Ok(meta) = fs::metadata(entry.path()) else { continue };
-            // Files of btrfs carry the device of their subvolume; the mount tells the file system's.
+            // Files of btrfs carry the device of their subvolume; the mount has the file system's.
             let here = || if subvolumes { self.mount_of(&entry.path()) } else { Some(dev_of(&meta)) };
             if i64::try_from(meta.ino()) != Ok(ino) || !meta.is_file() || here() != Some(fs_dev) {
                 continue;
@@ -144,7 +144,7 @@ fn open_file(mount: &Mount, inode: Inode) -> Option<String> {
     (there.ino() == ino && there.dev() == stat.st_dev).then(|| text(&path))
 }
 
-/// The mount point, unless it is a file or somebody has mounted over it.
+/// The mount point, unless it is a file or another mount covers it.
 fn open_directory(point: &Path) -> Option<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(point, flags, Mode::empty()).ok()
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_several_subvolumes_say_too_little() {
+    fn inode_numbers_of_several_subvolumes_are_ambiguous() {
         let (a, b, none) = (mount("btrfs", Some(5)), mount("btrfs", Some(256)), mount("btrfs", None));
         let ext4 = mount("ext4", None);
         assert!(!ambiguous(&[]) && !ambiguous(&[&ext4, &ext4]) && !ambiguous(&[&a, &a]));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_has_no_name() {
+    fn missing_files_have_no_name() {
         let mut names = Names::new();
         let root = |fs_dev| Inode { fs_dev, ino: 2, generation: None };
         assert_eq!(names.file(root(-1), None), None);

@@ -8,7 +8,7 @@ pub fn wall_clock_ns() -> i64 {
     nanoseconds(ClockId::Realtime)
 }
 
-/// Nanoseconds since boot, time in suspend included, during which `CLOCK_MONOTONIC` stands still.
+/// Nanoseconds since boot, time in suspend included, during which `CLOCK_MONOTONIC` stops.
 pub fn boottime_ns() -> i64 {
     nanoseconds(ClockId::Boottime)
 }
@@ -18,13 +18,13 @@ fn nanoseconds(clock: ClockId) -> i64 {
     t.tv_sec * 1_000_000_000 + t.tv_nsec
 }
 
-/// Lets the calling thread run before ordinary ones when CPUs are scarce: events that nobody takes are lost. Returns
+/// Lets the calling thread run before ordinary ones when CPUs are scarce: events not read in time are lost. Returns
 /// whether it was allowed; processes started by this thread afterwards inherit it.
 pub fn prefer_this_thread() -> bool {
     rustix::process::setpriority_process(None, PREFERRED_NICE).is_ok()
 }
 
-/// Half way to the highest priority: above ordinary work, below what an administrator set higher on purpose.
+/// Halfway to the highest priority: above ordinary work, below what an administrator set higher on purpose.
 const PREFERRED_NICE: i32 = -10;
 
 /// CPU time and peak memory of this process until now.
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn boot_time_is_never_behind_monotonic_time() {
+    fn boot_time_is_at_least_monotonic_time() {
         let monotonic = crate::counters::monotonic_ns();
         assert!(boottime_ns() >= monotonic);
     }

@@ -1,4 +1,4 @@
-//! What lies under a block device: partitions, dm (LVM, crypt, multipath), md, bcache, loop, nvme multipath, down to disks.
+//! Devices under a device: partitions, dm (LVM, crypt, multipath), md, bcache, loop, nvme multipath, down to disks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use iolens_core::model::DevId;
 /// More layers than any machine has; a tree that is deeper leads round in a ring.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// A block device and what lies under it.
+/// A block device and the devices under it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Layer {
     /// Kernel name (`dm-0`).
@@ -37,7 +37,7 @@ pub struct Disk {
     pub stats: Vec<PathBuf>,
 }
 
-/// How the walk finds what lies under a loop device's backing file.
+/// How the walk finds the devices under a loop device's backing file.
 pub(super) type BackingFile<'a> = &'a dyn Fn(&Path, usize) -> Vec<Layer>;
 
 /// Walks sysfs under a root.
@@ -134,7 +134,7 @@ fn label_of(dir: &Path) -> Option<String> {
 
 /// The disks at the bottom of `layers`, each once, by name.
 ///
-/// A loop device whose file lies on no disk (tmpfs, FUSE) is itself the lowest thing that can be busy. An nvme multipath
+/// A loop device whose file is on no disk (tmpfs, FUSE) is itself the lowest thing that can be busy. An nvme multipath
 /// head is one disk, whatever the number of its paths.
 pub(super) fn disks(root: &Path, layers: &[Layer]) -> Vec<Disk> {
     let mut out = Vec::new();

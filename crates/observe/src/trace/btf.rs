@@ -1,4 +1,4 @@
-//! What the kernel's type information (BTF) says beyond what CO-RE can ask: whether a name stands in it, and the value
+//! What the kernel's type information (BTF) says beyond CO-RE: whether it contains a name, and the value
 //! of an enumerator of an enum without a name.
 
 /// Where the kernel describes its types.
@@ -9,7 +9,7 @@ pub(super) fn has_tracepoint(btf: &[u8], name: &str) -> bool {
     has_word(btf, &format!("btf_trace_{name}"))
 }
 
-/// Whether a name stands in the type information.
+/// Whether the type information contains a name.
 pub(super) fn has_word(btf: &[u8], word: &str) -> bool {
     names(btf).split(|b| *b == 0).any(|name| name == word.as_bytes())
 }
@@ -52,7 +52,7 @@ fn trailing_bytes(kind: u32, members: usize) -> Option<usize> {
     }
 }
 
-/// Names lie between NULs in the last part, whose place the header tells (`struct btf_header`: length of the header at 4,
+/// The last part, at an offset in the header, holds NUL-terminated names (`struct btf_header`: length of the header at 4,
 /// offset of the names after it at 16); a header that makes no sense means looking through everything.
 fn names(btf: &[u8]) -> &[u8] {
     let start = u32_at(btf, 4).zip(u32_at(btf, 16)).and_then(|(header, names)| header.checked_add(names));

@@ -13,9 +13,9 @@ use super::{
 /// What the tracer needs, and whether it is there.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Capabilities {
-    /// `uname -r`; `None` if `/proc` does not tell.
+    /// `uname -r`; `None` if `/proc` does not show it.
     pub kernel_release: Option<String>,
-    /// The process has CAP_BPF (or, as older kernels want, CAP_SYS_ADMIN).
+    /// The process has CAP_BPF (or, on older kernels, CAP_SYS_ADMIN).
     pub cap_bpf: bool,
     /// The process has CAP_PERFMON (or CAP_SYS_ADMIN).
     pub cap_perfmon: bool,

@@ -100,7 +100,7 @@ impl CpuRings {
     fn ring(&self, cpu: usize) -> &CpuRing {
         debug_assert!(cpu < self.cpus);
         // SAFETY: `cpu` is below `cpus`, for which the mapping was made; its start is a page's. All fields that the
-        // kernel writes are atomic, the others nobody reads.
+        // kernel writes are atomic, the others are not read.
         unsafe { self.rings.start().cast::<CpuRing>().add(cpu).as_ref() }
     }
 
@@ -252,7 +252,7 @@ mod tests {
             self.unfinished[cpu].push_back((number, stamp));
         }
 
-        /// Fills an entry: the event's time, and last its number. What lay there before is overwritten.
+        /// Fills an entry: the event's time, and last its number. The previous content is overwritten.
         fn publish(&mut self, cpu: usize) {
             let Some((number, stamp)) = self.unfinished[cpu].pop_front() else { return };
             let at = (cpu << SHIFT) + (number as usize & ((1 << SHIFT) - 1));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_ring_tells_how_full_they_are() {
+    fn ring_fill_is_that_of_the_fullest_ring() {
         let mut kernel = Kernel::new();
         let mut reader = kernel.reader();
         for stamp in 0..12 {
@@ -311,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn waiting_ends_with_an_event_or_with_time() {
+    fn waits_end_by_event_or_timeout() {
         let mut kernel = Kernel::new();
         let mut reader = kernel.reader();
         assert!(!reader.wait(Duration::from_millis(1)).expect("waited"), "nothing comes");
         kernel.reserve_entry(1, 7);
         assert!(reader.wait(Duration::from_secs(3600)).expect("waited"), "it is there already");
-        assert_eq!(reader.ring(1).awaited.load(Ordering::Relaxed), 0, "nobody is to wake a reader that is awake");
+        assert_eq!(reader.ring(1).awaited.load(Ordering::Relaxed), 0, "a reader that is awake needs no wake-up");
     }
 
     #[test]

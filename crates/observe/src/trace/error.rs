@@ -14,9 +14,9 @@ pub enum TraceError {
     /// The process may not load BPF programs.
     #[error("not allowed to {what} ({why}); run as root, or with the capabilities CAP_BPF and CAP_PERFMON")]
     NoPrivilege {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
-        /// The kernel's answer.
+        /// Error of the system call.
         why: io::Error,
     },
     /// A tracepoint that cannot be done without does not exist.
@@ -33,7 +33,7 @@ pub enum TraceError {
     /// The kernel refused a program or a map.
     #[error("the kernel refused to {what}: {why}; please report it together with the output of `iolens doctor`")]
     Refused {
-        /// What was tried.
+        /// Operation that failed.
         what: String,
         /// The kernel's answer, its verifier's last words included.
         why: String,
@@ -44,7 +44,7 @@ pub enum TraceError {
     /// The control group that a filter names.
     #[error("{}: {why}; give a directory below the mount point of cgroup v2, e.g. /sys/fs/cgroup/system.slice", path.display())]
     NoCgroup {
-        /// What was given.
+        /// Path that was given.
         path: std::path::PathBuf,
         /// Why it will not do.
         why: String,
@@ -52,7 +52,7 @@ pub enum TraceError {
     /// A process that a filter names.
     #[error("process {pid}: {why}; give one that runs (ps -e)")]
     NoProcess {
-        /// What was given.
+        /// Process id that was given.
         pid: i32,
         /// Why it will not do.
         why: String,
@@ -60,13 +60,13 @@ pub enum TraceError {
     /// More devices than the table of traced ones has room for where this one belongs.
     #[error("no room for device {0} in the list of traced devices; trace fewer, or all of them (no -d)")]
     TooManyDevices(iolens_core::model::DevId),
-    /// A filter was asked for that was not there at the start.
+    /// A requested filter was not there at the start.
     #[error("the tracer was started for all devices; start it with a list of devices to change that list")]
     NotFiltered,
 }
 
 impl TraceError {
-    /// Whether the kernel is the reason, not the privileges or the options: what can be had without it still can.
+    /// Whether the kernel is the reason, not the privileges or the options: the rest is still available.
     pub fn is_of_kernel(&self) -> bool {
         use TraceError as E;
         matches!(self, E::NoBtf(_) | E::NoTracepoint(_) | E::TooOld { .. } | E::Refused { .. })
@@ -101,7 +101,7 @@ pub(super) fn one_line(error: &(dyn std::error::Error + 'static)) -> String {
         let line = match lines.as_slice() {
             [] => String::new(),
             [one] => (*one).to_owned(),
-            // A verifier log: the complaint stands last, before its statistics.
+            // A verifier log: the error is last, before its statistics.
             [first, rest @ ..] => {
                 let is_complaint = |l: &&&str| !STATISTICS.iter().any(|s| l.starts_with(s));
                 format!("{first} ... {}", rest.iter().rev().find(is_complaint).unwrap_or(first))
@@ -149,7 +149,7 @@ mod tests {
     struct Outer(#[source] io::Error);
 
     #[test]
-    fn a_refusal_for_lack_of_privilege_says_what_to_do() {
+    fn missing_privileges_are_explained() {
         let text = refused("load the program io_start", &Outer(io::Error::from_raw_os_error(libc::EPERM))).to_string();
         assert!(text.contains("CAP_BPF") && text.contains("io_start") && !text.contains('\n'), "{text}");
         assert!(!TraceError::NotFiltered.is_of_kernel() && TraceError::NoTracepoint("x").is_of_kernel());

@@ -14,7 +14,7 @@ const BIT_BIO: u8 = 1 << 7;
 const SLOT_CLASH: u16 = 1;
 const BEGUN_WITHOUT_SLOT: u16 = 4;
 
-/// `struct io_event`: one completed I/O as it lies in its CPU's ring.
+/// `struct io_event`: one completed I/O as stored in its CPU's ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct IoEvent {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_did_not_know_is_absent() {
+    fn missing_kernel_values_are_absent() {
         let io = IoEvent { cgroup: 0, ..event(0, Origin::Unknown) }.to_io(4_000);
         assert_eq!((io.done_ns, io.queue_ns, io.device_ns), (1_000, None, 1_000));
         assert_eq!((io.tgid, io.comm, io.cgroup, io.inode(), io.fs_dev), (None, None, None, None, None));
@@ -194,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_nobody_may_still_be_charged_to_a_cgroup() {
+    fn a_page_without_a_process_may_still_have_a_cgroup() {
         let io = event(BIT_INO, Origin::Writeback).to_io(0);
         assert_eq!((io.tgid, io.comm, io.cgroup, io.ino), (None, None, Some(7), Some(9)));
     }
 
     #[test]
-    fn what_it_knew_is_there() {
+    fn known_data_is_present() {
         let io = event(BIT_START | BIT_WHO | BIT_INO | BIT_FS_DEV, Origin::Writeback).to_io(0);
         assert_eq!((io.op, io.flags, io.dev), (Op::WRITE, Some(Io::FLAG_SYNC), DevId::new(7, 3)));
         assert_eq!((io.queue_ns, io.tgid, io.cgroup), (Some(100), Some(42), Some(7)));

@@ -13,7 +13,7 @@ use super::{
 /// The sets of the kernel's table that are not empty.
 type Table = BTreeMap<u32, DeviceSet>;
 
-/// Where a device lies in the table: Fibonacci hashing, as in the BPF programs.
+/// Index of a device in the table: Fibonacci hashing, as in the BPF programs.
 fn set_of(dev: DevId) -> u32 {
     (dev.0 as u32).wrapping_mul(DEVICE_HASH) >> DEVICE_SHIFT
 }
@@ -30,7 +30,7 @@ fn table_of(devices: &[DevId]) -> Result<Table, DevId> {
     Ok(table)
 }
 
-/// The kernel's table and what lies in it.
+/// The kernel's table and its content.
 pub(super) struct DeviceFilter {
     map: Array<MapData, DeviceSet>,
     table: Table,
@@ -65,7 +65,7 @@ mod tests {
     proptest! {
         /// Whatever numbers a machine gives its disks, each is found in its set, and nothing else.
         #[test]
-        fn every_device_lies_in_its_set(devices in prop::collection::vec((1u32..4096, 0u32..1 << 20), 0..500)) {
+        fn every_device_is_in_its_hash_set(devices in prop::collection::vec((1u32..4096, 0u32..1 << 20), 0..500)) {
             let devices: Vec<DevId> = devices.into_iter().map(|(major, minor)| DevId::new(major, minor)).collect();
             // Drawn at random some set may be full: that is said, not hidden.
             if let Ok(table) = table_of(&devices) {

@@ -43,7 +43,7 @@ pub(super) struct Features {
     pub io_start: bool,
     pub merge: bool,
     pub marks_pinned_pages: bool,
-    /// What tells who dirties a page; without it nobody is named for what is written back.
+    /// Tracepoint that shows the process that dirties a page; without it writeback has no process.
     pub dirty: Option<Probe>,
     /// The programs for devices without requests load.
     pub bio_based: bool,
@@ -90,7 +90,7 @@ impl Features {
     }
 }
 
-/// What tells who dirties a page on the kernel of these types.
+/// Tracepoint that shows the process that dirties a page on the kernel of these types.
 pub(super) fn dirty_probe(btf: &[u8]) -> Option<Probe> {
     [DIRTY_FOLIO, DIRTY_PAGE].into_iter().find(|p| has_tracepoint(btf, p.tracepoint))
 }
@@ -111,7 +111,7 @@ pub(super) struct Config {
 /// Inodes whose last dirtier is remembered, some 130 bytes of kernel memory each.
 const DIRTIERS: u32 = 1 << 14;
 
-/// Loaded BPF programs.
+/// The loaded BPF object and its links.
 pub(super) struct Loaded {
     pub bpf: Ebpf,
     /// The features in use: a kernel may have a tracepoint and refuse the program for it.
@@ -185,7 +185,7 @@ fn limits(parts: Parts, refusal: Option<&Refusal>) -> Vec<String> {
     bios.into_iter().chain(line(parts.attribution, "process, cgroup and file of the I/Os are not recorded")).collect()
 }
 
-/// What differs between kernels and only the verifier can tell.
+/// Kernel differences that only the verifier shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Form {
     arguments: Arguments,
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn dirtiers_are_watched_under_the_name_that_the_kernel_has() {
+    fn dirtier_tracepoint_matches_the_kernel() {
         assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_folio\0"), Some(DIRTY_FOLIO));
         assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_page\0"), Some(DIRTY_PAGE));
         assert_eq!(dirty_probe(b"\0btf_trace_writeback_dirty_inode\0"), None);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_out_is_reported_with_the_kernels_reason() {
+    fn missing_parts_are_reported_with_the_kernels_reason() {
         let error = TraceError::Refused { what: "load the program bio_queue".into(), why: "no".into() };
         let refusal = Refusal { loaded: 4, error };
         assert_eq!(limits(PARTS[0], Some(&refusal)), [""; 0]);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_without_a_slot_and_did_not_end() {
+    fn ios_without_slot_and_end_are_lost() {
         let seen = |ios: i64, bytes, merges| Seen { ios: ios as u64, bytes, merges };
         assert_eq!(outstanding_of(seen(5, 5 << 12, 0), seen(3, 3 << 12, 0)), Some((2, Some(2 << 12))));
         assert_eq!(outstanding_of(seen(5, 5 << 12, 0), seen(5, 5 << 12, 0)), None);

@@ -149,7 +149,7 @@ mod tests {
 
         /// Any input at all, in any batches: nothing is dropped, each batch is sorted, what is late is counted.
         #[test]
-        fn anything_pushed_comes_out_once(batches in prop::collection::vec((prop::collection::vec(0u64..1000, 0..150), 0u64..1000), 0..10)) {
+        fn every_pushed_item_is_returned_once(batches in prop::collection::vec((prop::collection::vec(0u64..1000, 0..150), 0u64..1000), 0..10)) {
             let mut buffer = ReorderBuffer::new();
             let (mut pushed, mut out, mut late) = (Vec::new(), Vec::new(), 0);
             let mut mark = 0;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_younger_than_the_watermark_waits() {
+    fn events_after_the_watermark_wait() {
         let mut buffer = ReorderBuffer::new();
         [(30, 0), (10, 1), (20, 2)].into_iter().for_each(|e| buffer.push(e));
         assert_eq!(buffer.release(20).collect::<Vec<_>>(), [(10, 1)]);

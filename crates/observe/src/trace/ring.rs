@@ -57,7 +57,7 @@ impl Drop for Mapping {
 /// What one drain met.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Drained {
-    /// Records handed out.
+    /// Records returned so far.
     pub records: u64,
     /// Every record that had its place when the drain began was handed out.
     pub complete: bool,
@@ -104,7 +104,7 @@ impl<T: Copy> Ring<T> {
         let begin = self.consumer_position().load(Ordering::Relaxed);
         let (mut at, mut records, mut complete) = (begin, 0, true);
         while at < end {
-            // SAFETY: `at` is below the producer position: a record header lies there, aligned to 8 within the data.
+            // SAFETY: `at` is below the producer position: a record header is there, aligned to 8 within the data.
             let header = unsafe { &*self.data.add((at & (self.size - 1)) as usize).cast::<AtomicU32>() };
             let length = header.load(Ordering::Acquire);
             if length & BUSY != 0 {
@@ -128,7 +128,7 @@ impl<T: Copy> Ring<T> {
         let head = (self.size as usize - offset).min(size_of::<T>());
         let mut record = std::mem::MaybeUninit::<T>::uninit();
         let to = record.as_mut_ptr().cast::<u8>();
-        // SAFETY: a finished record of exactly this size lies at `offset`, going round the end of the data if need be;
+        // SAFETY: a finished record of exactly this size is at `offset`, going round the end of the data if need be;
         // the kernel does not write to it until the consumer position passes it. Its type is plain data.
         unsafe {
             ptr::copy_nonoverlapping(self.data.add(offset), to, head);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_in_flight_or_was_missed() {
+    fn ios_without_an_end_are_in_flight_or_lost() {
         let file = |words: &[u64]| {
             let fd = memfd_create("slots", MemfdFlags::CLOEXEC).expect("memory");
             let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();

@@ -55,7 +55,7 @@ pub struct TracerOptions {
     pub without_io_start: bool,
     /// Trace as if the kernel's BPF had no atomic operations that return a value (before 5.12).
     pub without_fetch: bool,
-    /// Trace as if the kernel did not tell who dirties pages.
+    /// Trace as if the kernel had no tracepoint for dirtied pages.
     pub without_dirtiers: bool,
 }
 
@@ -109,7 +109,7 @@ pub struct PollStats {
     pub complete_to_ns: i64,
 }
 
-/// What [`Tracer::finish`] found.
+/// Result of [`Tracer::finish`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FinishStats {
     /// Events taken from the rings by it.

@@ -130,17 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn as_many_are_in_flight_as_the_kernel_says_and_the_oldest_have_ended() {
+    fn unmatched_ios_beyond_the_kernels_in_flight_count_have_ended() {
         let slots = [io(30, false), io(10, false), io(20, false)];
         assert_eq!(seen(&slots, &[], Some(0)), (vec![(10, 1), (20, 1), (30, 1)], 0));
         assert_eq!(seen(&slots, &[], Some(1)), (vec![(10, 1), (20, 1)], 1));
         assert_eq!(seen(&slots, &[], Some(9)), (vec![], 3));
-        assert_eq!(seen(&slots, &[], None), (vec![], 3), "nobody says that one has ended");
+        assert_eq!(seen(&slots, &[], None), (vec![], 3), "without a count none has ended");
         assert_eq!(seen(&[io(40, true), io(10, false)], &[], Some(2)), (vec![(40, 1)], 1), "it was replaced");
     }
 
     #[test]
-    fn on_a_disk_that_is_gone_nothing_is_in_flight() {
+    fn a_removed_disk_has_nothing_in_flight() {
         let numbers = tempfile::tempdir().expect("temporary directory");
         let of = |major| in_flight_below(numbers.path(), DevId::new(major, 0));
         std::fs::create_dir(numbers.path().join("8:0")).expect("mkdir");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn those_without_a_slot_are_in_flight_if_the_kernel_has_more_than_the_slots() {
+    fn ios_without_a_slot_count_by_the_kernels_in_flight() {
         let slots = [io(10, false)];
         assert_eq!(seen(&slots, &[started(4, None)], Some(0)), (vec![(10, 1), (5, 4)], 0));
         assert_eq!(seen(&slots, &[started(4, None)], Some(3)), (vec![(5, 2)], 3));

@@ -98,7 +98,7 @@ struct Times {
 }
 
 impl Times {
-    /// strace stops a thread before our entry probe and after our exit probe, so our times must lie between its stamp of
+    /// strace stops a thread before our entry probe and after our exit probe, so our times must be between its stamp of
     /// the call and its next one. Two microseconds are what its stamps leave out and the two clocks drift.
     fn inside(&mut self, call: &Call, from_us: f64, to_us: f64, what: &str) {
         assert!(
@@ -233,7 +233,7 @@ fn calls_that_signals_cut_short_are_the_same_to_strace() {
     // Reads: 3 whole, 3 cut short, 3 by half; writes 2 of each. The opening that failed is no request.
     let slow = Sums { ios_in: 6, bytes_in: 3 * 6144, ios_out: 4, bytes_out: 2 * 1500, empty: 0, failed: 5 };
     assert_eq!(sums("fuse/slow"), [slow]);
-    // What a call that failed took is nobody's data I/O.
+    // The time of a failed call is no data I/O.
     let r = of("fuse/slow").into_iter().find(|r| r.sync.is_none()).unwrap();
     assert!(r.first.iter().all(|io| io.bytes > 0) && r.close_ns.is_some_and(|ns| ns > 1_000_000), "{r:?}");
     let syncs: Vec<i64> = of("fuse/slow").iter().filter(|r| r.sync.is_some()).map(|r| r.failed).collect();
@@ -281,14 +281,14 @@ fn a_story_in_python_is_the_same_to_strace() {
 }
 
 #[test]
-fn gaps_hold_the_programs_pauses() {
+fn gaps_equal_the_programs_pauses() {
     let _turn = turn();
     let Some(tmp) = place(&["python3"]) else { return };
     let [interpreter, script, data] = python(tmp.path());
     let (ours, _) = record(&children(), Command::new(interpreter).arg(script).arg(&data), &data);
     let raw: Vec<&Request> = ours.iter().filter(|(p, _)| p == "raw").map(|(_, r)| r).collect();
     let gaps: Vec<i64> = raw.iter().map(|r| r.gaps_ns().unwrap()).collect();
-    // Three pauses of 5 ms lie between four writes, three of 10 ms between four reads; the last one follows the data.
+    // Three pauses of 5 ms are between four writes, three of 10 ms between four reads; the last one follows the data.
     assert!(gaps[0] >= 15_000_000 && gaps[1] >= 30_000_000, "{gaps:?}");
     assert_eq!((raw[0].ios_out, raw[1].ios_in, raw[1].empty_reads), (4, 4, 1));
     assert!(raw.iter().all(|r| r.active_ns + r.open_ns.unwrap() + r.gaps_ns().unwrap() == r.total_ns().unwrap()));

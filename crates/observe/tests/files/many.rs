@@ -27,7 +27,7 @@ fn ten_thousand_descriptors_are_kept_apart() {
 }
 
 #[test]
-fn of_a_long_run_not_all_are_timed_but_all_counted_and_what_is_slow_is_found() {
+fn long_runs_are_sampled_and_slow_calls_still_found() {
     let _turn = turn();
     if !machine_has(&["cc"]) {
         return;
@@ -142,7 +142,7 @@ fn io_uring_is_seen_to_the_last_byte() {
 }
 
 #[test]
-fn a_files_whole_life_may_pass_through_io_uring() {
+fn a_request_may_use_io_uring_only() {
     let _turn = turn();
     if !machine_has(&["cc"]) {
         return;

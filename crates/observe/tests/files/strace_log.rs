@@ -1,4 +1,4 @@
-//! What `strace -f -y -ttt -T` tells of files, parsed into calls.
+//! Output of `strace -f -y -ttt -T` about files, parsed into calls.
 
 use std::{collections::HashMap, path::Path};
 
@@ -71,7 +71,7 @@ fn call(start_us: f64, text: &str, below: &Path) -> Option<Call> {
     (!call.files.is_empty() || call.opened.is_some() || restarts).then_some(call)
 }
 
-/// `3</path>`: a descriptor and what lies behind it.
+/// `3</path>`: a descriptor and its file.
 fn descriptors(text: &str, below: &Path) -> Vec<String> {
     let below = format!("{}/", below.display());
     let mut out = Vec::new();

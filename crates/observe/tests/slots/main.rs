@@ -30,11 +30,11 @@ fn play(form: &str, flags: &[&str]) {
 }
 
 #[test]
-fn every_io_has_a_slot_of_its_own_and_none_goes_missing() {
+fn every_io_has_its_own_slot_and_none_is_lost() {
     play("slots", &[]);
 }
 
 #[test]
-fn nor_without_atomic_operations_that_return_a_value() {
+fn no_io_is_lost_without_fetching_atomics() {
     play("slots-without-fetch", &["-DWITHOUT_FETCH"]);
 }

@@ -61,7 +61,7 @@ static struct request {
 	u32 at;
 	int is_accounted; /* the last of its I/Os that had a slot */
 } requests[REQUESTS];
-/* Who is in a slot, one more than the request's number; 0: nobody. */
+/* Who is in a slot, one more than the request's number; 0: free. */
 static u32 holders[SLOTS];
 static u64 taken, ended, missed, homeless, remembered;
 static int busy, steps, hidden;
@@ -122,15 +122,15 @@ static void *play(void *seed)
 
 	for (int step = 0; step < steps; step++) {
 		/* The number in flight goes up and down, from none to more than there are slots. */
-		int i = rand_r(&chance) % REQUESTS, wanted = 90 * (step % 5000) / 5000;
+		int i = rand_r(&chance) % REQUESTS, target = 90 * (step % 5000) / 5000;
 		int is_hidden = rand_r(&chance) % 1000 < hidden;
 		struct request *r = &requests[i];
 
 		if (__atomic_test_and_set(&r->is_held, __ATOMIC_ACQUIRE))
 			continue;
-		if (r->state == IDLE && busy < wanted)
+		if (r->state == IDLE && busy < target)
 			start(r, i + 1, key_of(memory[i]), step);
-		else if (r->state != IDLE && busy >= wanted)
+		else if (r->state != IDLE && busy >= target)
 			complete(r, i + 1, key_of(memory[i]), step, is_hidden);
 		__atomic_clear(&r->is_held, __ATOMIC_RELEASE);
 	}

@@ -109,7 +109,7 @@ fn overlay_on_a_bind_mount_has_the_disks_of_all_its_layers() {
 }
 
 #[test]
-fn a_loop_file_on_another_loops_file_system_ends_at_the_real_disk() {
+fn nested_loop_devices_resolve_to_the_real_disk() {
     let mut m = Machine::new();
     m.disk("sda", "8:0");
     m.mount("8:0", "/", "/images", "ext4 /dev/sda rw");
@@ -160,7 +160,7 @@ fn bcache_bcachefs_and_awkward_names() {
 }
 
 #[test]
-fn what_has_no_disk_says_why() {
+fn file_systems_without_a_disk_give_a_reason() {
     let mut m = Machine::new();
     m.mount("0:24", "/", "/tmp", "tmpfs tmpfs rw");
     m.mount("0:25", "/", "/proc2", "proc proc rw");
@@ -203,7 +203,7 @@ fn a_removed_disk_a_renamed_device_and_a_path_that_moves_are_seen() {
 }
 
 #[test]
-fn a_stack_that_bites_its_own_tail_ends() {
+fn a_cyclic_stack_terminates() {
     let mut m = Machine::new();
     m.loop_device("loop0", "7:0", "/ring/file\n");
     m.mount("7:0", "/", "/ring", "ext4 /dev/loop0 rw");

@@ -28,7 +28,7 @@ fn lsblk(device: &str) -> Option<BTreeSet<(String, String)>> {
     Some(set)
 }
 
-/// The same of ours, down to loop devices: what lies under their files is beyond lsblk.
+/// The same of ours, down to loop devices: lsblk does not go below their files.
 fn ours(layer: &Layer, out: &mut BTreeSet<(String, String)>) {
     out.insert((
         layer.label.clone().filter(|_| layer.name.starts_with("dm-")).unwrap_or(layer.name.clone()),
@@ -58,7 +58,7 @@ fn every_mounted_file_system_has_the_stack_that_lsblk_shows() {
 }
 
 #[test]
-fn what_the_kernel_makes_up_has_no_disk() {
+fn kernel_file_systems_have_no_disk() {
     let r = Resolver::read(Path::new("/")).unwrap();
     for path in ["/proc", "/sys"] {
         let p = r.resolve(Path::new(path)).unwrap();
@@ -117,7 +117,7 @@ fn names(r: &Resolver, path: &Path) -> Vec<String> {
     r.resolve(path).unwrap().disks.into_iter().map(|d| d.name).collect()
 }
 
-/// What the crate's own directory lies on: the disk that files of this test reach.
+/// The disk of the crate's own directory, which files of this test reach.
 fn home_disks() -> Vec<String> {
     names(&Resolver::read(Path::new("/")).unwrap(), Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
@@ -156,7 +156,7 @@ fn real_loops_overlay_and_btrfs_are_resolved() {
     let inner = r.resolve(&at("bound")).unwrap();
     assert_eq!(inner.layers[0].kind, "loop");
     assert_eq!(format!("/dev/{}", inner.layers[0].below[0].name), outer);
-    assert_eq!(names(&r, Path::new(&outer)), home, "the node itself may be asked for");
+    assert_eq!(names(&r, Path::new(&outer)), home, "the node itself is a valid path");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Machine {
             link(format!("sys/dev/block/{id}"));
             link(format!("sys/class/block/{name}"));
         }
-        // A whole disk's directory is linked from /sys/block, a partition's lies inside its disk's.
+        // A whole disk's directory is linked from /sys/block, a partition's is inside its disk's.
         if dir.split('/').count() == 4 {
             link(format!("sys/block/{name}"));
         }
@@ -60,7 +60,7 @@ impl Machine {
         self.device(&dir, name, id);
     }
 
-    /// A virtual device with what it stands on.
+    /// A virtual device with its lower devices.
     pub fn virtual_disk(&self, name: &str, id: &str, slaves: &[&str]) {
         let dir = format!("devices/virtual/block/{name}");
         self.device(&dir, name, id);

@@ -86,9 +86,9 @@ fn discards_of_zram_are_recorded() {
     assert_eq!(traced.kernel[Class::Discard as usize].ios, 0, "this kernel's zram counts discards: docs/tracing.md");
 }
 
-/// Without being asked for, bio-based devices cost nothing and are not recorded; asked for later, they are.
+/// Bio-based devices cost nothing and are not recorded until requested.
 #[test]
-fn bio_probes_come_when_called() {
+fn bio_probes_attach_on_request() {
     if !machine_has(&["fio"]) {
         return;
     }

@@ -66,7 +66,7 @@ fn assert_written_by(traced: &Traced, what: &str, ino: i64, mib: i64, who: (Opti
 }
 
 #[test]
-fn what_sync_writes_back_belongs_to_those_who_wrote_it() {
+fn writeback_by_sync_belongs_to_the_writers() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
         let (a, b) = (Writer::new(programs.path(), "writer-a"), Writer::new(programs.path(), "writer-b"));
@@ -92,7 +92,7 @@ fn what_sync_writes_back_belongs_to_those_who_wrote_it() {
 }
 
 #[test]
-fn of_several_who_write_one_file_the_last_is_named() {
+fn the_last_writer_of_a_shared_file_is_named() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
         let (a, b) = (Writer::new(programs.path(), "writer-a"), Writer::new(programs.path(), "writer-b"));
@@ -114,7 +114,7 @@ fn of_several_who_write_one_file_the_last_is_named() {
 }
 
 #[test]
-fn what_was_dirty_before_the_recording_has_no_process() {
+fn pages_dirty_before_the_recording_have_no_process() {
     let programs = tempfile::tempdir().unwrap();
     on_each_file_system(&["dd", "sync"], |kind, disk| {
         let a = Writer::new(programs.path(), "writer-a");
@@ -128,7 +128,7 @@ fn what_was_dirty_before_the_recording_has_no_process() {
 
 /// As on a kernel without the tracepoint.
 #[test]
-fn without_dirtiers_nobody_is_blamed() {
+fn without_dirtiers_writeback_has_no_process() {
     let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else { return };
     let programs = tempfile::tempdir().unwrap();
     let a = Writer::new(programs.path(), "writer-a");
@@ -181,9 +181,9 @@ fn pages_of_a_bare_device_belong_to_the_process_that_wrote_them() {
     }
 }
 
-/// A loop device writes to its file by a worker of the kernel, which stands for nobody, nor for who made the file.
+/// A loop device writes to its file by a kernel worker, which is not the process that made the file.
 #[test]
-fn what_a_worker_dirties_is_nobodys() {
+fn pages_dirtied_by_kernel_workers_have_no_process() {
     let Some(_turn) = ready(&["losetup", "mkfs.ext4", "dd", "sync"]) else { return };
     let programs = tempfile::tempdir().unwrap();
     let a = Writer::new(programs.path(), "writer-a");

@@ -112,7 +112,7 @@ fn every_scheduler_and_merges() {
 }
 
 #[test]
-fn a_disk_over_a_file_system() {
+fn a_loop_disk_on_a_file_system() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::new(scratch(), 256);
     for (what, load) in [LOADS[0], LOADS[2], LOADS[4], LOADS[8]] {
@@ -193,7 +193,7 @@ fn without_block_io_start() {
     let options = TracerOptions { without_io_start: true, ..TracerOptions::default() };
     for (what, load) in [LOADS[0], LOADS[2], LOADS[6], LOADS[8], LOADS[10], LOADS[11]] {
         let trace = || trace_fairly(&disk.name, &options, || put_on(&disk.path(), load, "800ms"));
-        // Such a kernel shows an empty flush by nothing but its completion: if that is hidden, nobody can count it.
+        // Such a kernel shows an empty flush by nothing but its completion: if that is hidden, it cannot be counted.
         let calm = (0..4).map(|_| trace()).find(|traced| !traced.misses_empty_flushes_only());
         let traced = calm.unwrap_or_else(trace);
         traced.assert_exact(what);
@@ -226,7 +226,7 @@ fn without_attribution() {
     assert!(traced.ios.iter().all(|io| io.tgid.is_none() && io.comm.is_none() && io.cgroup.is_none()));
 }
 
-/// The disk of the machine is never at rest: what is recorded lies between what the kernel counted inside and outside.
+/// The disk of the machine is never at rest: the recorded count is between what the kernel counted inside and outside.
 #[test]
 fn the_machines_own_disk() {
     if !machine_has(&["fio", "findmnt", "lsblk"]) {

@@ -24,7 +24,7 @@ const BUSY: &[&str] = &[
 ];
 
 #[test]
-fn a_tiny_ring_and_a_reader_held_back() {
+fn a_small_ring_with_a_slow_reader_counts_losses() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
     let disk = LoopDisk::in_memory(256);
     let options = TracerOptions { ring_bytes: 64 << 10, devices: Some(vec![disk.dev]), ..TracerOptions::default() };
@@ -41,7 +41,7 @@ fn a_tiny_ring_and_a_reader_held_back() {
     assert!(from <= last + 1_000_000 && to >= from + 1_000_000_000, "lost {from}..{to}, recorded to {last}");
 }
 
-/// A reader that comes too seldom: every silence in the record lies in an interval of loss.
+/// A reader that comes too seldom: every gap in the record is in an interval of loss.
 #[test]
 fn lost_intervals_cover_the_gaps() {
     let Some(_turn) = ready(&["losetup", "fio"]) else { return };
@@ -216,7 +216,7 @@ fn a_device_that_appears_is_recorded() {
 }
 
 #[test]
-fn impossible_wishes_are_refused_in_one_line() {
+fn impossible_options_are_refused_in_one_line() {
     for bytes in [0, 1000, 5000, 3 << 20] {
         let Err(e) = Tracer::start(TracerOptions { ring_bytes: bytes, ..TracerOptions::default() }) else {
             panic!("a ring of {bytes} bytes")

@@ -222,7 +222,7 @@ pub fn trace(name: &str, options: TracerOptions, hold_back: bool, work: impl FnO
 pub fn trace_fairly(name: &str, options: &TracerOptions, work: impl Fn() + Sync) -> Traced {
     for _ in 0..4 {
         let traced = trace(name, options.clone(), false, &work);
-        // An I/O of which the kernel hides issue and completion both cannot even be counted.
+        // An I/O whose issue and completion the kernel hides cannot be counted.
         if traced.hidden() <= traced.hidden_allowed() && (traced.hidden() == 0 || traced.is_exact()) {
             return traced;
         }
@@ -330,7 +330,7 @@ impl Traced {
         }
     }
 
-    /// Says where our sums of latencies are shorter than the kernel's ticks by more than what lies outside of ours explains:
+    /// Says where our sums of latencies are shorter than the kernel's ticks by more than the difference of the windows:
     /// the kernel's start is the time cached when the submitter's plug began (da4c8c3d0975, 6.9), and its end is read after
     /// the bios were completed, which is after the waiting thread was woken, and has perhaps taken the CPU; what was
     /// not recorded is missing from ours.

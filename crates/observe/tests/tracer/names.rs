@@ -50,7 +50,7 @@ fn may_open_by_number() -> bool {
 }
 
 #[test]
-fn closed_files_are_found_by_number_with_their_exact_names() {
+fn closed_files_are_found_by_inode_number() {
     if !may_open_by_number() {
         return;
     }
@@ -104,7 +104,7 @@ fn bind_mounts_lead_to_a_path_that_exists_and_nothing_stays_open() {
     let (in_number, out_number) = (ino(&inner.join("in")), ino(&outer));
     assert_eq!(Names::new().file(numbered(dev, in_number), None).as_deref(), inner.join("in").to_str());
     assert_eq!(Names::new().file(numbered(dev, out_number), None).as_deref(), outer.to_str());
-    // Only the bind mount is left: what lies outside it has no path any more.
+    // Only the bind mount is left: files outside it have no path any more.
     run("umount", &[fs.dir.path().to_str().unwrap()]);
     let mut names = Names::new();
     assert_eq!(names.file(numbered(dev, in_number), None).as_deref(), other.path().join("in").to_str());

@@ -40,7 +40,7 @@ fn the_verifier_takes_every_form() {
 fn cost_is_known_when_asked_for() {
     let Some(_turn) = ready(&["sync"]) else { return };
     let tracer = Tracer::start(TracerOptions::default()).unwrap();
-    assert_eq!(tracer.probe_cost(), None, "not asked for");
+    assert_eq!(tracer.probe_cost(), None, "not requested");
     drop(tracer);
     let tracer = Tracer::start(TracerOptions { measure_cost: true, ..TracerOptions::default() }).unwrap();
     let disk = crate::lab::LoopDisk::in_memory(16);

@@ -39,7 +39,7 @@ impl BlkTracer {
         fs::write(format!("{TRACEFS}/{file}"), value).unwrap_or_else(|e| panic!("{file}={value}: {e}"));
     }
 
-    /// All records since it was switched on, as they lie in the kernel's buffers: those of one processor each, as
+    /// All records since it was switched on, as stored in the kernel's buffers: those of one processor each, as
     /// blktrace writes them.
     fn read(&self) -> Vec<Vec<u8>> {
         fs::write(format!("/sys/block/{}/trace/enable", self.disk), "0").unwrap();

@@ -1,4 +1,4 @@
-//! Who did it: process, cgroup, file, origin.
+//! Attribution: process, cgroup, file, origin.
 
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt as _};
@@ -92,7 +92,7 @@ fn reads_into_the_page_cache_are_distinguished_from_direct_ones_and_from_read_ah
 }
 
 #[test]
-fn a_device_that_a_program_holds_has_no_file_system() {
+fn an_exclusively_opened_device_has_no_file_system() {
     let Some(_turn) = ready(&["losetup"]) else { return };
     let disk = LoopDisk::in_memory(64);
     let traced = trace(&disk.name, TracerOptions::default(), false, || {

@@ -80,7 +80,7 @@ pub(super) struct FileSet(pub [FileRequest; FILE_WAYS]);
 #[repr(C)]
 pub(super) struct FilesState {
     pub tracked: u64,
-    /// The ring was full, the table was full, a name did not fit the ring, two threads wanted the same place.
+    /// The ring was full, the table was full, a name did not fit the ring, two threads hashed to the same entry.
     pub lost: [u64; 4],
 }
 const _: () = assert!(size_of::<FilesState>() == 40);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_otherwise_has_no_close_or_one_of_no_length() {
+    fn requests_ended_without_close_have_none() {
         let with =
             |flag: RequestFlags| FileRequest { flags: flag.0 as u32, ..event() }.to_request(0, None, NONE).close_ns;
         assert_eq!(with(RequestFlags::AT_EXIT), Some(0));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_timed_took_as_long_as_what_was() {
+    fn untimed_calls_take_as_long_as_timed_ones() {
         let e = FileRequest { untimed: 90, sampled: 10, sampled_ns: 2_500, active_ns: 40_000, ..event() };
         let r = e.to_request(0, None, NONE);
         assert_eq!(r.active_ns, 40_000 + 22_500);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_has_the_first_calls_too_and_one_that_is_missing_is_flagged() {
+    fn histograms_include_the_first_calls_and_missing_ones_are_flagged() {
         let later = CallHistogram::of_counts([0, 3]);
         let e = FileRequest { ios_in: 5, first_how: [0, How::WRITE.0 as u8, 0, 0], histograms: [1, 0], ..event() };
         let r = e.to_request(0, None, [later, None]);

@@ -1,4 +1,4 @@
-//! The BPF programs' table of latency histograms, seen through a mapping: read where it lies, given back by a store.
+//! The BPF programs' table of latency histograms, seen through a mapping: read in place, given back by a store.
 
 use std::{
     io,

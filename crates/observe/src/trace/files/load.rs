@@ -57,7 +57,7 @@ pub(super) struct Loaded {
     pub histograms: usize,
 }
 
-/// Their places are 16-bit numbers, some of which mean something else (`NO_HISTOGRAM`).
+/// Their indices are 16-bit numbers, some with another meaning (`NO_HISTOGRAM`).
 const MAX_HISTOGRAMS: u32 = 1 << 15;
 
 const FILTER_PID: u32 = 1;

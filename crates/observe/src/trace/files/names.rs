@@ -8,10 +8,10 @@ use super::{event::FileName, mounts::Mounts};
 type Inode = (u64, u32, u32);
 
 /// The BPF programs remember some 65536 inodes as reported, those used last; so here the ones used last are kept too, at
-/// least so many, in two generations: what is not asked for during the life of the younger goes with the older.
+/// least so many, in two generations: names not requested during the life of the younger are dropped with the older.
 const YOUNG: usize = 1 << 17;
 
-/// Paths by inode.
+/// Paths of files by inode.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     young: HashMap<Inode, Arc<str>>,
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_outlives_a_generation() {
+    fn requested_names_survive_a_generation() {
         let mut names = Names::default();
         names.keep((1, 0, 0), "/one".into());
         names.keep((2, 0, 0), "/two".into());

@@ -87,7 +87,7 @@ impl Default for FilesOptions {
 /// What the files tracer has seen so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FilesStats {
-    /// Requests handed out.
+    /// File requests returned so far.
     pub requests: u64,
     /// Requests open now.
     pub open: u64,
@@ -241,7 +241,7 @@ impl FilesTracer {
     fn read_losses(&mut self, lost: &mut Vec<Lost>) -> Result<(), TraceError> {
         let state = self.state.get(&0, 0).map_err(|e| refused("read its losses", &e))?;
         let now_ns = now_ns() as i64 - self.start_monotonic_ns;
-        // Threads that wanted the same place cost an I/O of a request: counted with the full tables.
+        // Threads that hash to the same entry cost an I/O of a request: counted with the full tables.
         let ring = state.lost[0] - self.before.lost[0];
         let table = state.lost[1] + state.lost[3] - self.before.lost[1] - self.before.lost[3];
         for (n, reason) in [(ring, LossReason::RequestRingFull), (table, LossReason::RequestTableFull)] {
