@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use iolens_import::{ImportOptions, Kind, parse_bytes, recognise};
 
-const WANTED: usize = 64 << 20;
+const LOG_BYTES: usize = 64 << 20;
 
 /// `sample` repeated; `head` lines of it only once.
 fn repeated(sample: &[u8], head: usize) -> Vec<u8> {
     let at = sample.split_inclusive(|b| *b == b'\n').take(head).map(<[u8]>::len).sum::<usize>();
     let mut out = sample[..at].to_vec();
-    while out.len() < WANTED && at < sample.len() {
+    while out.len() < LOG_BYTES && at < sample.len() {
         out.extend_from_slice(&sample[at..]);
     }
     out
@@ -29,7 +29,7 @@ fn cpu_seconds() -> f64 {
 fn fio_log(block_size: u64) -> Vec<u8> {
     let mut out = Vec::new();
     for i in 0u64.. {
-        if out.len() >= WANTED {
+        if out.len() >= LOG_BYTES {
             break;
         }
         let (ms, latency, direction) = (i / 4, 90_000 + i * 7919 % 50_000, i % 2);
@@ -38,7 +38,7 @@ fn fio_log(block_size: u64) -> Vec<u8> {
     out
 }
 
-/// blktrace wants the files of all processors, as they are in time: repeated ones would run backwards.
+/// blktrace needs the files of all processors in order of time: repeated ones would run backwards.
 fn blktrace(keep: Option<PathBuf>) {
     let record = |time: u64, action: u32| {
         let mut r = Vec::new();
@@ -53,7 +53,7 @@ fn blktrace(keep: Option<PathBuf>) {
         r.extend([0; 8]);
         r
     };
-    let bytes: Vec<u8> = (0..(WANTED / 48) as u64).flat_map(|i| record(i, [1, 4, 7, 8][i as usize % 4])).collect();
+    let bytes: Vec<u8> = (0..(LOG_BYTES / 48) as u64).flat_map(|i| record(i, [1, 4, 7, 8][i as usize % 4])).collect();
     report("blktrace", &bytes);
     if let Some(path) = keep {
         std::fs::write(&path, &bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

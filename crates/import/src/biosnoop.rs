@@ -8,7 +8,7 @@ use super::log::Log;
 use super::pairing::rwbs;
 use super::text::{Lines, integer, number, seconds_ns, words};
 
-/// The columns that tell biosnoop from other tools of its family, beside the time.
+/// The columns, beside the time, that distinguish biosnoop from other tools of its family.
 pub(super) const REQUIRED: [&str; 5] = ["DISK", "T", "SECTOR", "BYTES", "LAT(ms)"];
 
 /// What libbpf-tools prints (-1 ms) where it did not see a request's insertion.

@@ -1,5 +1,5 @@
 //! Binary files of blktrace, versions 7 and 8 (`struct blk_io_trace` and `blk_io_trace2` of
-//! `include/uapi/linux/blktrace_api.h`): one file per processor, each in order of time; the magic number tells the byte
+//! `include/uapi/linux/blktrace_api.h`): one file per processor, each in order of time; the magic number gives the byte
 //! order.
 
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), Impor
     log.bios = state.pairing.bios.take().unwrap_or_default();
     log.epoch = Epoch::Monotonic;
     log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
-    log.limit("source counts threads, not processes: their numbers stand in the place of process ids");
+    log.limit("source counts threads, not processes: thread ids are shown as process ids");
     log.limit("source knows no cgroup and no file");
     if state.unknown > 0 {
         log.limit(&format!("{} records of unknown actions were not understood", state.unknown));
@@ -78,7 +78,7 @@ fn set_and_processor(path: &Path) -> Option<(String, u32)> {
     Some((set.to_owned(), processor.parse().ok()?))
 }
 
-/// Names the processors of which a file lies beside the others and was not given, or is missing in the count.
+/// Names the processors whose file exists beside the others and was not given, or is missing in the count.
 fn say_missing(log: &mut Log, cursors: &[Cursor]) {
     let given: Vec<(&Path, String, u32)> = cursors
         .iter()
@@ -231,7 +231,7 @@ fn record(rest: &[u8]) -> Result<(Record, usize), String> {
         let (a, b) = (u64::from(u32_at(i)), u64::from(u32_at(i + 4)));
         if swapped { a << 32 | b } else { b << 32 | a }
     };
-    // Version 8 has 64 bits of action, of which the upper half tells kinds of zone operations.
+    // Version 8 has 64 bits of action, whose upper half encodes kinds of zone operations.
     let (pid, action, device, error, pdu_len) = match version {
         0 => (u32_at(32), u32_at(28), u32_at(36), u16_at(44), u16_at(46)),
         _ => (u32_at(28), u64_at(32) as u32, u32_at(40), u16_at(48), u16_at(50)),

@@ -81,7 +81,7 @@ fn small_trace_of(version: u32, swap: bool, cgroup: u32) -> Vec<u8> {
 }
 
 #[test]
-fn both_byte_orders_and_versions_say_the_same() {
+fn both_byte_orders_and_versions_give_equal_records() {
     let kinds =
         [(7, false, 0), (7, true, 0), (8, false, 0), (8, true, 0), (7, false, WITH_CGROUP), (8, true, WITH_CGROUP)];
     for (version, swap, cgroup) in kinds {
@@ -110,7 +110,7 @@ fn damage_in_the_middle_costs_its_record_only() {
 }
 
 #[test]
-fn a_set_of_which_files_are_missing_is_no_whole_one() {
+fn a_set_with_missing_files_is_incomplete() {
     let dir = tempfile::tempdir().unwrap();
     let copy = |n: u32| {
         let to = dir.path().join(format!("loop.blktrace.{n}"));

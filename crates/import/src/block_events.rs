@@ -13,7 +13,7 @@ pub(super) fn looks_like_event(line: &[u8]) -> bool {
     split(line).is_some_and(|(_, name, _)| stage(name).is_some())
 }
 
-/// Reads a trace.
+/// Parses a text trace of block events.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let mut pairing = Pairing::default();
     let mut known: Vec<DevId> = Vec::new();
@@ -50,12 +50,12 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
         log.limit("the trace holds no block_io_start, block_getrq or block_bio_queue: time in queues is not known");
     }
     if threads {
-        log.limit("source counts threads, not processes: their numbers stand in the place of process ids");
+        log.limit("source counts threads, not processes: thread ids are shown as process ids");
     }
     log.limit("source knows no cgroup and no file");
 }
 
-/// What stands between block events: headings, other events and their call chains are no loss.
+/// Lines between block events: headings, other events and their call chains are no loss.
 fn not_ours(log: &mut Log, line: Line<'_>, started: bool) {
     let text = line.bytes.trim_ascii();
     if text.is_empty() || text.starts_with(b"#") {
@@ -197,7 +197,7 @@ fn who_and_when(head: &[u8]) -> Option<Who> {
     let name = task[..at].trim_ascii();
     let comm = (!name.is_empty() && name != b"<...>" && name != b":").then(|| Comm::new(name));
     let tgid = process.or_else(|| i32::try_from(integer(thread)?).ok());
-    // perf prints `PROCESS/THREAD` if asked for both.
+    // perf prints `PROCESS/THREAD` if both are requested.
     Some(Who { at_ns, comm, tgid, is_tgid: process.is_some() || thread.len() < id.len() || tgid == Some(0) })
 }
 
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_counted_and_lost_events_are_named() {
+    fn unknown_lines_are_counted_and_lost_events_named() {
         let text = b"words in front of a trace\n# heading\n \
             fio 1 [000] 10.000001: block:block_rq_issue: 8,0 R 4096 () 64 + 8 [fio]\n\
             \tffffffff81234 blk_mq_start_request+0x12 ([kernel.kallsyms])\n\
@@ -314,7 +314,7 @@ mod tests {
         let got = import(&bytes);
         let ios = ios(&got);
         let lines = bytes.split(|b| *b == b'\n').filter(|l| l.windows(11).any(|w| w == b"rq_complete")).count();
-        assert_eq!(ios.len() + 1, lines, "the first completion's start lies before the trace");
+        assert_eq!(ios.len() + 1, lines, "the first completion started before the trace");
         assert!(ios.iter().all(|io| io.queue_ns.is_some() && io.bytes == 4096 && io.comm == Some(Comm::new(b"fio"))));
         assert_eq!(got.damage.count, 0);
     }

@@ -90,7 +90,7 @@ pub fn day_must_be_first(line: &str) -> bool {
 struct Group {
     value: i64,
     digits: usize,
-    /// What stands before it.
+    /// Text before the stamp.
     before: Option<char>,
 }
 
@@ -128,7 +128,7 @@ fn is_clock(g: &[Group]) -> bool {
         && (shows(&g[1]) || shows(&g[2]))
 }
 
-/// Letters of a time stamp: `T`, the half of a day, a zone, the names of days and months, `h` and `min`. Names of devices
+/// Letters of a time stamp: `T`, AM or PM, a zone, the names of days and months, `h` and `min`. Names of devices
 /// are none of these.
 fn may_stand_in_stamp(word: &str) -> bool {
     const SHORT: [&str; 8] = ["Time", "h", "min", "s", "am", "pm", "a", "p"];
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_order_settles_what_a_line_leaves_open() {
+    fn file_order_resolves_ambiguous_lines() {
         let may = parse_stamp("05/06/26 00:00:00", DateOrder::MonthFirst);
         let june = parse_stamp("05/06/26 00:00:00", DateOrder::DayFirst);
         assert_ne!(may, june);

@@ -217,11 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn what_would_fill_the_memory_is_refused() {
+    fn oversized_input_is_refused() {
         let (_, mut content) = unpacked(gzip(&vec![b'1'; SMALL as usize + 1]));
         assert!(matches!(content.close(Path::new("x")), Err(ImportError::TooDense(..))));
-        let endless = Box::new(Cursor::new(b"{".to_vec()).chain(std::io::repeat(b' ')));
-        let (mut content, _) = Content::of(endless).unwrap();
+        let infinite = Box::new(Cursor::new(b"{".to_vec()).chain(std::io::repeat(b' ')));
+        let (mut content, _) = Content::of(infinite).unwrap();
         let mut few = content.buffered().take(1000);
         assert_eq!(std::io::copy(&mut few, &mut std::io::sink()).unwrap(), 1000);
         content.bytes = MAX_BYTES;

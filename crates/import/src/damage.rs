@@ -10,13 +10,13 @@ const OTHERS_NAMED: usize = 3;
 /// A place that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file.
+    /// Path of the damaged file.
     pub file: PathBuf,
     /// Its line, counted from 1; for binary files the offset in bytes.
     pub at: u64,
     /// Whether [`Place::at`] is an offset.
     pub binary: bool,
-    /// What was wrong.
+    /// Description of the damage.
     pub why: String,
 }
 

@@ -31,7 +31,7 @@ impl Devices {
         id
     }
 
-    /// A device of which the log knows the number only.
+    /// A device with only its number in the log.
     pub fn by_number(&mut self, id: DevId) -> DevId {
         if !self.list.iter().any(|(_, d)| d.id == id) {
             self.list.push((None, Device::named(id.to_string(), id)));
@@ -39,12 +39,12 @@ impl Devices {
         id
     }
 
-    /// A pseudo-device that stands for several: its name says so, and its identity keeps it out of sums.
+    /// A pseudo-device that represents several: its name says so, and its identity keeps it out of sums.
     pub fn aggregate(&mut self, name: &str) -> DevId {
         self.aggregate_as(name.as_bytes(), name)
     }
 
-    /// A group of devices that iostat sums up (`-g`); a blank before its name tells it from a device of that name.
+    /// A group of devices that iostat sums up (`-g`); a leading blank distinguishes it from a device of that name.
     pub fn group(&mut self, name: &[u8]) -> DevId {
         let text = String::from_utf8_lossy(name).into_owned();
         self.aggregate_as(&[b" ", name].concat(), &format!("group:{text}"))

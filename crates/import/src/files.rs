@@ -42,7 +42,7 @@ pub fn import_files(files: &[PathBuf], options: ImportOptions) -> Result<Importe
         } else {
             let damage = shared.damage.clone();
             let read = read(kind, file, &mut content, options, &mut shared)?;
-            // What the values of fio's logs are stands in the name.
+            // The name of a fio log says what its values are.
             let name = file.file_name().filter(|_| kind == Kind::FioLog);
             let first = seen.insert((content.identity(), name.map(ToOwned::to_owned)), file);
             match first {
@@ -86,10 +86,10 @@ fn read(
     Ok(logs)
 }
 
-/// Imports one file's content that was read already; the path is for messages only (and tells fio's logs apart).
+/// Imports one file's content that was read already; the path is for messages (and selects the kind of fio log).
 ///
 /// # Errors
-/// As [`import_files`].
+/// As [`import_files`], for one file in memory.
 pub fn parse_bytes(kind: Kind, file: &Path, bytes: &[u8], options: ImportOptions) -> Result<Imported, ImportError> {
     let mut log = Log::new(file, options, Shared::default());
     let mut logs = match kind {

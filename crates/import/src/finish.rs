@@ -59,7 +59,7 @@ pub(super) fn finish(
     out.cpu.dedup();
     note_layers(&mut out.meta, &devices);
     out.meta.devices = devices;
-    // Windows are half-open: the last completion must lie before the end.
+    // Windows are half-open: the last completion must be before the end.
     let last = out.observations.last().map(|o| o.at_ns().saturating_add(1));
     let last = last.max(out.rates.last_ns()).max(out.cpu.last().map(|c| c.to_ns));
     out.meta.end_ns = last;
@@ -177,7 +177,7 @@ fn merge_rows(out: &mut Imported, devices: &[Device]) {
             out.meta.limits.push(format!("{n} rows {text}"));
         }
     };
-    note(equal, "stand in the logs more than once, with the same device, time and numbers: they count once");
+    note(equal, "are in the logs more than once, with the same device, time and numbers: they count once");
     note(different, "say something else of a device and time than a row before them: what the first one says counts");
 }
 
@@ -211,7 +211,7 @@ fn note_damage(out: &mut Imported) {
         return;
     }
     out.meta.limits.push(format!("{} damaged lines or records were left out", out.damage.count));
-    // How many I/Os a damaged line stood for is not known: a row of a table stands for any number.
+    // The number of I/Os of a damaged line is not known: a row of a table may have any number.
     let lost = Lost::somewhere(0, out.meta.end_ns.unwrap_or(0), LossReason::Import);
     out.observations.push(Observation::Lost(lost));
 }

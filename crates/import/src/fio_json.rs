@@ -33,7 +33,7 @@ pub struct FioSide {
 /// One job, or a group of them with `group_reporting`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FioJob {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
     /// The host that ran it, if a server collected the results.
     pub host: Option<String>,
@@ -59,11 +59,11 @@ impl FioJob {
 /// What fio saw of a disk; it samples every 250 ms, so the counts miss up to that much at both ends.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FioDisk {
-    /// Kernel name.
+    /// Kernel name of the disk.
     pub name: String,
     /// Its host, if a server collected the results.
     pub host: Option<String>,
-    /// Reads and writes.
+    /// I/Os: reads, writes.
     pub ios: [f64; 2],
     /// Merges of reads and writes.
     pub merges: [f64; 2],
@@ -80,11 +80,11 @@ pub struct FioDisk {
 /// One document of fio.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FioRun {
-    /// `fio-3.33`.
+    /// fio's version, `fio-3.33`.
     pub version: Option<String>,
     /// Wall clock of the end, in nanoseconds since the Unix epoch.
     pub end_unix_ns: Option<i64>,
-    /// The jobs.
+    /// Results per job.
     pub jobs: Vec<FioJob>,
     /// The disks under their files.
     pub disks: Vec<FioDisk>,

@@ -1,6 +1,6 @@
 //! fio's logs of bandwidth, latency and IOPS: `time (ms), value, direction, block size[, offset[, priority]]`.
 //!
-//! What the values are stands in the file's name only (`JOB_bw.1.log`, `JOB_clat.1.log`).
+//! Only the file's name says what the values are (`JOB_bw.1.log`, `JOB_clat.1.log`).
 
 use iolens_core::model::{Class, DevId, IntervalRates, Io, Op};
 
@@ -18,7 +18,7 @@ pub(super) fn looks_like_row(line: &[u8]) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Values {
-    /// KiB/s.
+    /// Bandwidth in KiB/s.
     Bandwidth,
     Iops,
     /// Time of one I/O, or of an average.
@@ -36,7 +36,7 @@ struct Row {
     columns: u8,
 }
 
-/// Reads one log.
+/// Parses one fio log.
 pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     let name = log.file.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let Some((job, values)) = values_of(&name) else {
@@ -88,7 +88,7 @@ fn read(log: &mut Log, lines: &mut Lines<'_>) -> Vec<Row> {
         }
         match row(line.bytes).filter(|_| line.complete) {
             Some(r) => rows.push(r),
-            None => log.damaged(line.number, "four numbers are wanted: time, value, direction, block size"),
+            None => log.damaged(line.number, "expected four numbers: time, value, direction, block size"),
         }
     }
     rows
@@ -109,7 +109,7 @@ fn are_regular(rows: &[Row]) -> bool {
 }
 
 /// Nanoseconds of a unit of latency: fio 3 writes nanoseconds, fio 2 microseconds. Versions from 3.13 on have a fifth
-/// column; of those before, the values tell: an I/O does not take longer than the log, nor next to no time of it.
+/// column; for older ones the values decide: an I/O does not take longer than the log, nor next to no time of it.
 fn unit_ns(log: &mut Log, rows: &[Row], averages: bool) -> i64 {
     const MICROSECOND: i64 = 1000;
     if rows.is_empty() || rows.iter().any(|r| r.columns > 4) {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_says_nothing_is_refused_with_the_reason() {
+    fn an_ambiguous_log_name_is_refused_with_the_reason() {
         let e = parse_bytes(Kind::FioLog, Path::new("x.csv"), b"1, 2, 0, 4096\n", ImportOptions::default())
             .expect_err("refused");
         assert!(e.to_string().contains("JOB_bw.N.log"), "{e}");

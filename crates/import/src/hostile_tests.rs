@@ -89,7 +89,7 @@ fn sound_samples_are_recognised_and_hold_no_damage() {
     assert!(Kind::ALL.iter().all(|k| samples().iter().any(|s| s.0 == *k)), "every kind has a sample");
 }
 
-/// Where a line of rubbish may stand, counted from 1, and what kind of rubbish is not taken for a remark there.
+/// Where an invalid line may be inserted, counted from 1, and which kind is not taken for a remark there.
 fn tables() -> Vec<(usize, &'static str)> {
     vec![
         (0, "loop0 is %% not a row"),
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn mutilated_logs_never_panic(
+    fn mutated_logs_never_panic(
         which in 0usize..12,
         cuts in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..80, proptest::collection::vec(any::<u8>(), 0..20)), 0..6),
         end in any::<prop::sample::Index>(),

@@ -22,13 +22,13 @@ pub struct Report {
     pub line: u64,
     /// Its rows until it is closed.
     pub rows: Vec<Row>,
-    /// Where its rows lie in the log once it is closed.
+    /// Range of its rows in the log once it is closed.
     pub stored: Range<usize>,
-    /// Length of the interval in seconds, as each row tells it.
+    /// Length of the interval in seconds, from each row.
     pub seconds: Vec<f32>,
     /// Its `avg-cpu` line.
     pub cpu: Option<CpuShares>,
-    /// Averages since boot, which iostat prints first unless asked for `-y`.
+    /// Averages since boot, which iostat prints first without `-y`.
     pub since_boot: bool,
 }
 
@@ -54,11 +54,11 @@ impl Report {
 /// The reports of one run of iostat.
 #[derive(Debug, Default)]
 pub struct Run {
-    /// In order.
+    /// Reports in order of time.
     pub reports: Vec<Report>,
     /// Midnight of the day of its banner, with the month first and with the day first.
     pub date_unix_ns: Option<[i64; 2]>,
-    /// Digits after the point with which it prints counts per second; `None` if they do not tell whole counts.
+    /// Digits after the point with which it prints counts per second; `None` if they do not give whole counts.
     pub decimals: Option<i32>,
     /// Nothing but the system's habit says that the first report is since boot: one that is alone is an excerpt.
     pub may_be_excerpt: bool,
@@ -117,7 +117,7 @@ fn place_run(log: &mut Log, mut run: Run, begin_ns: i64, day_first: bool) -> i64
     end
 }
 
-/// Whether totals tell that a first report covers as much time as those after it: newer versions of iostat with `-y`
+/// Whether totals show that a first report covers as much time as those after it: newer versions of iostat with `-y`
 /// print what looks like their report since boot.
 fn spans_an_interval(first: &Report, rest: &[Report]) -> bool {
     let others = rest.iter().flat_map(|r| &r.seconds).copied().reduce(f32::max);

@@ -18,7 +18,7 @@ pub enum Column {
     Ios(Class),
     /// Bytes per second of a class.
     Bytes(Class, f64),
-    /// Bytes in the interval of a class: tells the interval's length.
+    /// Bytes of a class in the interval: determines the interval's length.
     Total(Class, f64),
     /// Merges per second of a class.
     Merges(Class),
@@ -34,7 +34,7 @@ pub enum Column {
     AllMerges,
     /// Mean response time of all classes in ms.
     AllAwait,
-    /// Mean number in flight (part of it where Solaris tells waiting from active).
+    /// Mean number in flight (part of it where Solaris separates waiting from active).
     InFlight,
     /// `%util`.
     Util,
@@ -203,7 +203,7 @@ impl Row {
         self.rates.classes.iter().chain([&self.rates.all]).flat_map(|c| [c.ios_per_s, c.merges_per_s]).flatten()
     }
 
-    /// Length of the interval in seconds as the row's own totals tell it; needs enough bytes to be exact to 1 %.
+    /// Length of the interval in seconds from the row's own totals; needs enough bytes to be exact to 1 %.
     pub fn seconds(&self) -> Option<f64> {
         self.total.filter(|(t, _)| *t >= 100.0 * KIB).map(|(total, rate)| total / rate)
     }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn means_of_nothing_are_unknown_and_totals_tell_the_interval() {
+    fn means_without_ios_are_unknown_and_totals_give_the_interval() {
         let mut row = Row::new(DevId(1));
         row.put(Column::Ios(Class::Read), (0.0, None));
         row.put(Column::Await(Class::Read), (0.0, None));

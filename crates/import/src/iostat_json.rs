@@ -31,7 +31,7 @@ pub fn parse(log: &mut Log, bytes: &[u8]) {
     place(log, runs, false);
 }
 
-/// For each list of reports, whether an empty line stands before its first: what `iostat -y` leaves of the report since
+/// For each list of reports, whether an empty line precedes its first: what `iostat -y` leaves of the report since
 /// boot, and readers of JSON cannot see.
 fn first_reports_skipped(bytes: &[u8]) -> Vec<bool> {
     const KEY: &[u8] = b"\"statistics\"";
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_first_report_may_be_none_since_boot() {
         let bytes = fixtures::bytes("iostat-basic.json");
-        // What -y leaves in place of that report is lost when another program lays the document out; totals tell it too.
+        // What -y leaves in place of that report is lost when another program formats the document; totals show it too.
         let laid_out = String::from_utf8(bytes.clone()).expect("UTF-8").replace("\n\n", "\n");
         assert_ne!(laid_out.as_bytes(), bytes);
         let [got, same] = [&bytes[..], laid_out.as_bytes()]

@@ -39,7 +39,7 @@ struct Table {
     name_last: bool,
     /// Its heading begins with a blank, and so do all its rows.
     indented: bool,
-    /// Cells stand between commas.
+    /// Cells are separated by commas.
     commas: bool,
     /// Rows of network file systems (`iostat -n`), which are no block devices.
     left_out: bool,
@@ -107,7 +107,7 @@ impl Parser {
         }
     }
 
-    /// Ends the log.
+    /// Closes the last report of the log.
     pub fn finish(mut self, log: &mut Log) {
         self.drop_pending(log);
         self.close_report(log);
@@ -388,7 +388,7 @@ impl Parser {
             return self.next_report(log);
         }
         if self.table.columns.is_empty() && !self.any_rows {
-            // Whatever stands before the first table (a shell prompt, a mail) is no loss.
+            // Text before the first table (a shell prompt, a mail) is no loss.
             return log.other_line(line.number);
         }
         let why = if line.complete { "neither a row of the table above nor a time stamp" } else { "cut off" };

@@ -81,7 +81,7 @@ fn the_columns_of_sysstat_9_and_10() {
     assert_eq!(got.rates.len(), 3, "the report since boot is left out");
     let r = got.rates.get(0).expect("there");
     assert_eq!(r.classes[0].bytes_per_s, Some(716.0 * KIB));
-    assert_eq!((r.all.mean_us, r.classes[0].mean_us), (Some(5590.0), None), "await does not tell reads from writes");
+    assert_eq!((r.all.mean_us, r.classes[0].mean_us), (Some(5590.0), None), "await mixes reads and writes");
     assert_eq!((r.in_flight, r.service_us, r.util_percent), (Some(1.0), Some(5580.0), Some(99.8)));
     assert_eq!(r.classes[0].ios(r.interval_ns()), Some(358));
     assert_eq!(r.classes[Class::Discard as usize].ios_per_s, None, "sysstat 9 knows no discards");
@@ -235,7 +235,7 @@ fn the_published_solaris_table() {
 
 const SYSSTAT_11: &str = "Device:         rrqm/s   wrqm/s     r/s     w/s    rkB/s    wkB/s avgrq-sz avgqu-sz   await r_await w_await  svctm  %util\n";
 
-/// A report of sysstat 10 or 11 of a disk and what lies on it.
+/// A report of sysstat 10 or 11 of a disk and its partitions or layers.
 fn report_11(reads: f64, writes: f64) -> String {
     let row = |name: &str| {
         format!("{name} 0.00 0.00 {reads:.2} {writes:.2} {:.2} 0.00 8.00 1.00 5.59 5.59 0.00 5.58 99.80\n", reads * 4.0)
@@ -244,13 +244,13 @@ fn report_11(reads: f64, writes: f64) -> String {
 }
 
 #[test]
-fn whole_counts_tell_a_first_interval_from_averages_since_boot() {
+fn whole_counts_distinguish_a_first_interval_from_boot_averages() {
     let banner = "Linux 3.10.0 (h) \t06/02/2016 \t_x86_64_\t(4 CPU)\n\n";
     let rows = |first: String| import(&(banner.to_owned() + &first + &report_11(165.0, 7.0))).rates.len();
     assert_eq!(rows(report_11(179.0, 3.0)), 4, "iostat -y prints a first interval");
     assert_eq!(rows(report_11(179.0 / 1.01, 3.0 / 1.01)), 4, "also where it was late by a hundredth");
     assert_eq!(rows(report_11(17.29, 3.37)), 2, "averages since boot");
-    assert_eq!(rows(report_11(0.0, 0.0)), 2, "nothing tells");
+    assert_eq!(rows(report_11(0.0, 0.0)), 2, "ambiguous totals");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn nothing_but_a_stamp_is_a_stamp_and_a_word_takes_no_row() {
 }
 
 #[test]
-fn a_wild_stamp_moves_nothing() {
+fn an_implausible_stamp_is_ignored() {
     let report = |stamp: &str| format!("{stamp}\nDevice   r/s  w/s  rkB/s  wkB/s\nsda 5 6 7 8\n\n");
     let log = |third: &str| {
         let stamps = ["11/21/26 09:20:01", "11/21/26 09:20:02", third, "11/21/26 09:20:04", "11/21/26 09:20:05"];
@@ -307,7 +307,7 @@ fn network_file_systems_are_no_damage() {
 }
 
 #[test]
-fn freebsd_is_no_solaris() {
+fn freebsd_and_solaris_are_distinguished() {
     let report = |reads: u32| {
         format!(
             "                        extended device statistics  \n\
@@ -354,7 +354,7 @@ fn logs_that_overlap_count_once_and_hosts_stay_apart() {
     let got = in_files(&[&first, &longer]);
     assert_eq!(got.rates, in_files(&[&longer]).rates);
     assert!(
-        got.meta.limits.iter().any(|l| l.starts_with("3 rows stand in the logs more than once")),
+        got.meta.limits.iter().any(|l| l.starts_with("3 rows are in the logs more than once")),
         "{:?}",
         got.meta.limits
     );

@@ -56,7 +56,7 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// A string.
+    /// The text of a string; `None` of other values.
     pub fn text(&self) -> Option<&str> {
         match self {
             Json::Text(t) => Some(t),
@@ -70,7 +70,7 @@ impl<'a> Json<'a> {
 pub struct Problem {
     /// Line, counted from 1.
     pub line: u64,
-    /// What.
+    /// Description of the problem.
     pub why: &'static str,
 }
 
@@ -79,7 +79,7 @@ pub struct Problem {
 pub struct Documents<'a> {
     /// The documents in order.
     pub values: Vec<Json<'a>>,
-    /// What was wrong.
+    /// Syntax errors that were skipped.
     pub problems: Vec<Problem>,
     /// Lines of messages before, between and after the documents.
     pub messages: Vec<u64>,
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_document_keeps_what_it_had_and_names_the_line() {
+    fn a_truncated_document_keeps_its_reports_and_names_the_line() {
         let d = parse_documents(b"{\"a\": [\n{\"b\": 1},\n{\"c\": 2, \"d");
         assert_eq!(d.problems.first().map(|p| p.line), Some(3));
         assert_eq!(d.values[0].get("a").map(|a| a.items().len()), Some(2));

@@ -27,7 +27,7 @@ pub(super) enum Epoch {
     Own,
     /// The machine's monotonic clock: no beginning of its own.
     Monotonic,
-    /// The Unix epoch.
+    /// Seconds or nanoseconds since the Unix epoch.
     Unix,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Log {
     pub cpu: Vec<CpuShares>,
     /// The ways of bios, in order of completion.
     pub bios: Vec<BioStages>,
-    /// I/Os of which only one end was seen, the other lying outside of the log.
+    /// I/Os with only one end in the log.
     pub censored: u64,
     /// I/Os that are missing from the log itself.
     pub lost_ios: u64,
@@ -165,9 +165,9 @@ pub enum ImportError {
     /// A file cannot be read.
     #[error("{} cannot be read", file.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Why.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// The content is of no known format; what it is instead, if that can be said.
@@ -185,12 +185,12 @@ pub enum ImportError {
     /// The format is known and nothing usable is in it.
     #[error("{}: {why}", file.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// Why.
+        /// Reason.
         why: &'static str,
     },
-    /// Damage, and the user asked for none.
+    /// Damage with `--strict`.
     #[error("{first} ({count} damaged in all; without --strict the rest is imported)")]
     Damaged {
         /// The first damaged place.

@@ -7,30 +7,30 @@ use iolens_core::model::{BioStages, Comm, DevId, Io, Op};
 
 use super::log::Log;
 
-/// A stage of an I/O, as a trace line or record tells it.
+/// A stage of an I/O, from a trace line or record.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
-    /// When, in nanoseconds.
+    /// Time of the event, in nanoseconds.
     pub at_ns: i64,
-    /// Where.
+    /// Device number.
     pub dev: DevId,
     /// First sector of 512 bytes.
     pub sector: u64,
-    /// Length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// What it does.
+    /// Operation (`REQ_OP_*`).
     pub op: Op,
-    /// `cmd_flags >> 8` as far as the source tells.
+    /// `cmd_flags >> 8` as far as the source reports it.
     pub flags: i32,
-    /// Who was running: the submitter in early stages, anyone at completion.
+    /// The running task: the submitter in early stages, any task at completion.
     pub tgid: Option<i32>,
-    /// Its name.
+    /// Name of the task (`comm`).
     pub comm: Option<Comm>,
     /// Errno with which it failed, positive.
     pub error: i32,
 }
 
-/// Which stage.
+/// Stage of an I/O in the block layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// A bio arrives (Q).
@@ -173,14 +173,14 @@ pub struct Pairing {
     request_devices: Vec<DevId>,
     /// The sector of each task's latest bio of each device: a task waits for its request before it sends another bio.
     latest_bios: HashMap<(Option<i32>, DevId), u64, BuildHasherDefault<SectorHasher>>,
-    /// When requests were issued of which no completion was seen, and when some completed of which no issue was.
+    /// Times of issues without a completion, and of completions without an issue.
     issues: Vec<i64>,
     completions: Vec<i64>,
     span_ns: Option<(i64, i64)>,
     longest_ns: i64,
-    /// Times of which the end came before the beginning.
+    /// Durations whose end is before their start.
     negative: u64,
-    /// The ways of bios through the block layer, if the source tells them.
+    /// Paths of bios through the block layer, if the source reports them.
     pub bios: Option<Vec<BioStages>>,
 }
 

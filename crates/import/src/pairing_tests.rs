@@ -48,7 +48,7 @@ fn merges_in_front_and_behind_keep_the_first_start() {
 }
 
 #[test]
-fn bios_tell_their_ways() {
+fn bios_report_their_stages() {
     use Stage::*;
     let mut p = Pairing::with_bios();
     for (stage, e) in [
@@ -66,7 +66,7 @@ fn bios_tell_their_ways() {
     }
     let ways: Vec<_> = p
         .bios
-        .expect("asked for")
+        .expect("requested")
         .iter()
         .map(|b| (b.q2g_ns, b.g2i_ns, b.q2m_ns, b.i2d_ns, b.m2d_ns, b.q2c_ns))
         .collect();

@@ -123,7 +123,7 @@ fn close(log: &mut Log, begin: usize) {
     // The user speaks for tables without times; this one has its own.
     let given = gaps.get(gaps.len() / 2).copied().or(log.options.interval_ns);
     if given.is_none() {
-        log.limit("a table of one row does not tell its interval: one second is assumed (--interval says otherwise)");
+        log.limit("a table of one row has no interval: one second is assumed (set --interval)");
     }
     let step = given.unwrap_or(1_000_000_000);
     let dev = log.devices.aggregate(&format!("all every {} s", step as f64 / 1e9));
@@ -162,7 +162,7 @@ And there it is! In just 200ms we see it.
         assert_eq!((got.damage.count, got.damage.places[0].at), (1, 4));
         let options = ImportOptions { interval_ns: Some(15_000_000_000), ..ImportOptions::default() };
         let got = parse_bytes(Kind::RateTable, Path::new("t"), TABLE.as_bytes(), options).expect("imports");
-        assert_eq!(got.rates.get(1).expect("there").interval_ns(), 100_000_000, "its times tell better");
+        assert_eq!(got.rates.get(1).expect("there").interval_ns(), 100_000_000, "its times take precedence");
     }
 
     #[test]

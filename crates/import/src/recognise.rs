@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Kind; 10] = [
         Kind::IostatText,
         Kind::IostatJson,

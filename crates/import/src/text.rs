@@ -54,12 +54,12 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// One line.
+/// One line of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Line<'a> {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// Without its end.
+    /// Content without the line end.
     pub bytes: &'a [u8],
     /// Whether the line end is there; a log that was cut lacks the last one, and a line of more than [`MAX_LINE`] bytes its own.
     pub complete: bool,
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_count_and_tell_a_missing_end() {
+    fn lines_are_numbered_and_a_missing_end_is_reported() {
         let lines = |mut bytes: &[u8]| {
             let mut lines = Lines::new(&mut bytes);
             let mut out = Vec::new();
