@@ -29,7 +29,7 @@ typedef struct iolens_reading {
 } iolens_reading;
 
 enum {
-    IOLENS_MODE_OFF = 0,       /* nobody needs to yield */
+    IOLENS_MODE_OFF = 0,       /* no need to yield */
     IOLENS_MODE_HOLD = 1,      /* between the marks */
     IOLENS_MODE_THROTTLE = 2,  /* above the high mark */
     IOLENS_MODE_EMERGENCY = 3, /* above the maximum */
@@ -42,7 +42,7 @@ uint32_t iolens_abi_version(void);
 /*
  * Opens the signal of the disks under a file, directory or block device. Between idle_ms (disks idle) and busy_ms (disks
  * busy) lies how often the cached reading refreshes itself; 0 means 2000 and 100. NULL: error says why, for instance
- * because the path lies on no disk (tmpfs, a network).
+ * because the path is on no local disk (tmpfs, network).
  */
 iolens_signal *iolens_signal_open(const char *path, uint32_t idle_ms, uint32_t busy_ms, char *error, size_t error_len);
 
@@ -69,7 +69,7 @@ void iolens_brake_free(iolens_brake *brake);
 
 /*
  * Call it at an even pace, about once a second: at_ns is a clock that does not step, busy_percent what was seen since the
- * last call, foreground_percent the part of everybody else (NaN if it cannot be distinguished). Returns the share of the time
+ * last call, foreground_percent the part of other work (NaN if it is not known). Returns the share of the time
  * (0 to 1) that the background may run until the next call.
  */
 double iolens_brake_decide(const iolens_brake *brake, int64_t at_ns, double busy_percent, double foreground_percent, uint32_t *mode);

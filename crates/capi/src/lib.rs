@@ -14,7 +14,7 @@ use iolens_control::{Cached, Cadence, Controller, Limits, Mode, Observed, Utilis
 /// Changes when a caller that was compiled against an older header would no longer work.
 pub const ABI_VERSION: u32 = 1;
 
-/// An open signal.
+/// An open utilisation signal for one path.
 pub struct Signal {
     cached: Cached,
     sampler: Mutex<Utilisation>,
@@ -30,13 +30,13 @@ pub struct Brake(Mutex<Controller>);
 pub struct Reading {
     /// Mean over the disks.
     pub mean_percent: f64,
-    /// The busiest disk.
+    /// Utilisation of the busiest disk, in percent.
     pub max_percent: f64,
     /// Share of time with an I/O on any disk.
     pub any_percent: f64,
     /// Length of the interval in nanoseconds.
     pub span_ns: i64,
-    /// Number of disks.
+    /// Number of disks under the path.
     pub disks: u32,
     /// 1 if all of them are known, else 0.
     pub known: u32,
@@ -110,7 +110,7 @@ fn open(path: &Path, cadence: Cadence) -> Result<Signal, String> {
     Ok(Signal { cached, sampler: Mutex::new(sampler), disks })
 }
 
-/// Ends a signal.
+/// Closes a signal and frees it.
 ///
 /// # Safety
 /// `signal` is null or from [`iolens_signal_open`], and not used any more, by any thread.
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn iolens_signal_close(signal: *mut Signal) {
     if !signal.is_null() {
         // SAFETY: it came from Box::into_raw and is given back once, by the caller's promise.
         let signal = unsafe { Box::from_raw(signal) };
-        // A panic while dropping has nobody to go to.
+        // A panic must not unwind into the C caller.
         drop(catch_unwind(AssertUnwindSafe(|| drop(signal))));
     }
 }
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn iolens_brake_new(
     }
 }
 
-/// Frees a controller.
+/// Frees a throttle controller.
 ///
 /// # Safety
 /// `brake` is null or from [`iolens_brake_new`], and not used any more, by any thread.
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reading_lies_as_the_header_and_its_test_say() {
+    fn the_reading_has_the_layout_of_the_header() {
         use std::mem::{offset_of, size_of};
         assert_eq!(size_of::<Reading>(), 40);
         let offsets =
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_brake_brakes_and_a_bad_one_says_why() {
+    fn a_throttle_reduces_the_duty_and_bad_limits_are_explained() {
         let mut text = [0 as c_char; 128];
         // SAFETY: buffers have room for what is said of them; the controller is freed once.
         unsafe {

@@ -106,7 +106,7 @@ int main(void) { return iolens_abi_version() != IOLENS_ABI_VERSION; }
 "#;
 
 #[test]
-fn structures_lie_as_the_header_says() {
+fn structures_have_the_layout_of_the_header() {
     let dir = tempfile::tempdir().unwrap();
     let (source, program) = (dir.path().join("layout.c"), dir.path().join("layout"));
     std::fs::write(&source, LAYOUT).unwrap();

@@ -25,7 +25,7 @@ const FREE: f64 = 0.995;
 /// With what a command is held.
 #[derive(Debug)]
 pub enum Actuator {
-    /// The freezer of a control group: all descendants, at once, unseen by them.
+    /// The freezer of a control group: stops all descendants at once, without a signal.
     Freezer(Group),
     /// The rate of its I/O is limited; it is never stopped.
     Rates(Rates),
@@ -36,7 +36,7 @@ pub enum Actuator {
 
 impl Actuator {
     /// The best one that this machine allows for a command on these disks: the freezer of version 2, of version 1, a limit
-    /// of rates, signals. The second value says, for each better one that was not to be had, why not.
+    /// of rates, signals. The second value says, for each better one that is not available, why.
     ///
     /// A freezer comes first because a share of the time means the same for every command, whatever it does; a limit of
     /// rates needs to know how fast the command would be, and the one of version 1 does not see what the kernel writes
@@ -73,7 +73,7 @@ impl Actuator {
         Err(why)
     }
 
-    /// For people.
+    /// Name for messages.
     pub fn name(&self) -> &'static str {
         match self {
             Actuator::Freezer(group) => group.hierarchy().name(),
@@ -196,7 +196,7 @@ impl DutyCycle {
             // A panic of the thread was printed when it happened; the release below is what counts.
             drop(thread.join());
         }
-        // It may have ended: then there is nobody to release.
+        // It may have ended: then there is no process to release.
         drop(self.actuator.set(self.leader, false));
     }
 }

@@ -43,7 +43,7 @@ impl Background {
     }
 
     /// What is known of it now. Processes that have ended and files that were closed stay known: what they wrote may
-    /// reach the disk half a minute later.
+    /// reach the disk 30 s later.
     pub fn look(&mut self, actuator: &Actuator) -> Own {
         let processes = match actuator.group() {
             Some(group) => group.processes(),

@@ -47,7 +47,7 @@ pub struct CachedReading {
 
 /// A shared, self-refreshing reading of the busiest disk under a path. Cheap to clone; all clones share one state.
 ///
-/// Nobody waits: the caller that finds the reading stale refreshes it (one `pread` of a memory-backed kernel file per
+/// No caller waits: the one that finds the reading stale refreshes it (one `pread` of a memory-backed kernel file per
 /// disk), all others meanwhile get the last one. Looking the path up again, which may wait for a disk, is left to a
 /// thread of its own that lives as long as it takes.
 #[derive(Debug, Clone)]
@@ -148,7 +148,7 @@ impl Cached {
             shared.looking.store(false, Ordering::Release);
         });
         if started.is_err() {
-            // No thread to be had: the next refresh tries again.
+            // No thread available: the next refresh tries again.
             self.0.looking.store(false, Ordering::Release);
         }
     }
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pace_follows_the_load() {
+    fn the_poll_interval_follows_the_load() {
         let c = Cadence::default();
         assert_eq!(c.interval_ns(Some(0.0)), 2_000_000_000);
         assert_eq!(c.interval_ns(Some(100.0)), 100_000_000);

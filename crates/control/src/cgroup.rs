@@ -10,11 +10,11 @@ use iolens_observe::topology::{Mount, MountTable};
 /// A hierarchy of control groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hierarchy {
-    /// The unified one.
+    /// The unified hierarchy (`cgroup2`).
     V2,
     /// Version 1 with the controller `freezer`.
     V1Freezer,
-    /// Version 1 with the controller `blkio`: it tells whose an I/O is, and limits the rate of what its tasks submit.
+    /// Version 1 with the controller `blkio`: it attributes I/O, and limits the rate of what its tasks submit.
     V1Blkio,
 }
 
@@ -27,7 +27,7 @@ enum Purpose {
 }
 
 impl Hierarchy {
-    /// For people.
+    /// Name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Hierarchy::V2 => "cgroup v2 freezer",
@@ -132,7 +132,7 @@ impl Group {
         Group { hierarchy, dir: dir.to_owned() }
     }
 
-    /// Its directory.
+    /// Its directory under the cgroup mount.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -147,7 +147,7 @@ impl Group {
         fs::metadata(&self.dir).ok().and_then(|m| i64::try_from(m.ino()).ok())
     }
 
-    /// Processes in it.
+    /// PIDs of the processes in the group.
     pub fn processes(&self) -> Vec<i32> {
         processes(&self.dir)
     }
@@ -159,7 +159,7 @@ impl Group {
     /// Stops or resumes all processes in it.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses the write to `cgroup.freeze` or `freezer.state`.
     pub fn freeze(&self, frozen: bool) -> io::Result<()> {
         fs::write(self.freezer_file(), freezer_word(self.hierarchy == Hierarchy::V2, frozen))
     }
@@ -255,7 +255,7 @@ fn freezer_word(v2: bool, frozen: bool) -> &'static str {
 /// One disk per write is how the kernel wants it.
 ///
 /// # Errors
-/// The kernel refuses.
+/// The kernel refuses the limit.
 pub fn limit(dir: &Path, hierarchy: Hierarchy, device: &str, bytes_per_s: Option<u64>) -> io::Result<()> {
     let put = |name: &str, text: String| fs::write(dir.join(name), text).map_err(|e| named(&dir.join(name), &e));
     if hierarchy == Hierarchy::V2 {
@@ -288,7 +288,7 @@ pub fn thaw(dir: &Path) {
 /// Moves this process into the group `dir`.
 ///
 /// # Errors
-/// The kernel refuses.
+/// The kernel refuses to move the process.
 pub fn enter(dir: &Path) -> io::Result<()> {
     fs::write(dir.join("cgroup.procs"), "0")
 }
@@ -333,7 +333,7 @@ mod tests {
         let top = tree("cpu io memory", ["io memory", "memory", ""]);
         assert_eq!(at(&top).expect("there"), top.path());
         let top = tree("cpu io", ["cpu", "", ""]);
-        assert!(at(&top).expect_err("nobody passes it on").to_string().contains("passes the controller"));
+        assert!(at(&top).expect_err("not delegated").to_string().contains("passes the controller"));
         let top = tree("cpu memory", ["cpu", "", ""]);
         assert!(at(&top).expect_err("version 1 has it").to_string().contains("bound to version 1"));
     }

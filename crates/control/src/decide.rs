@@ -9,7 +9,7 @@
 /// A second, in the unit of [`Observed::at_ns`].
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// `K·k` that is aimed at: half of what is stable with one sample of delay.
+/// Target for `K·k`: half of the stability limit with one sample of delay.
 const LOOP_GAIN: f64 = 0.5;
 
 /// Bounds of the gain that is believed; below the lower one `K` would act on noise.
@@ -21,8 +21,8 @@ const DEAD_BAND_PP: f64 = 1.0;
 /// A mode is left only when utilisation is this far past the mark that led into it.
 const HYSTERESIS_PP: f64 = 5.0;
 
-/// Foreground that is smaller counts as nobody, the more so the smaller it is.
-const NOBODY_PERCENT: f64 = 5.0;
+/// Below this utilisation the foreground counts only in proportion: at 0 it counts as absent.
+const MIN_FOREGROUND_PERCENT: f64 = 5.0;
 
 /// Weight of the newest sample in the mean by which modes are chosen: a single noisy sample is no change of mode.
 const MODE_WEIGHT: f64 = 0.4;
@@ -48,10 +48,10 @@ const MAX_DOWN: f64 = 0.5;
 /// With fewer I/Os a 99th percentile is the maximum of a handful, and the guard does not act on it.
 const GUARD_MIN_IOS: u64 = 30;
 
-/// Where the marks lie, and how the controller may act.
+/// Watermarks in percent, and the controller's limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Below this utilisation nobody needs to yield, in percent.
+    /// Below this utilisation no process needs to yield, in percent.
     pub low_percent: f64,
     /// Above it the background yields, in percent.
     pub high_percent: f64,
@@ -91,7 +91,7 @@ impl Limits {
     /// The disk-utilisation water marks of the AIStore object store (`disk_util_low_wm` 20, `_high_wm` 80, `_max_wm` 95).
     pub const AISTORE: Limits = Limits { low_percent: 20.0, ..Limits::DEFAULT };
 
-    /// For work that should stay unnoticed: at most a third of the disk once somebody else is there.
+    /// For work that should stay unnoticed: at most a third of the disk once other work is present.
     pub const GENTLE: Limits = Limits { low_percent: 20.0, high_percent: 40.0, max_percent: 80.0, ..Limits::DEFAULT };
 
     /// Whether the marks are in order.
@@ -107,7 +107,7 @@ impl Limits {
             return Err(BadLimits("the water marks must differ: low < high < max"));
         }
         if self.high_percent - self.low_percent < 2.0 * HYSTERESIS_PP {
-            return Err(BadLimits("low and high must lie at least 10 apart: a narrower band would switch to and fro"));
+            return Err(BadLimits("low and high must be at least 10 apart: a narrower band oscillates"));
         }
         if !(self.floor > 0.0 && self.floor <= 1.0) {
             return Err(BadLimits("the floor must be above 0 and at most 1: the background must make progress"));
@@ -115,7 +115,7 @@ impl Limits {
         Ok(())
     }
 
-    /// The utilisation that is aimed at while somebody else uses the disks: the middle of low and high, in percent.
+    /// The target utilisation while other work uses the disks: the middle of low and high, in percent.
     pub fn target_percent(&self) -> f64 {
         (self.low_percent + self.high_percent) / 2.0
     }
@@ -134,7 +134,7 @@ pub struct Observed {
     pub at_ns: i64,
     /// Share of time with any I/O on the disks, in percent, of all processes.
     pub busy_percent: Option<f64>,
-    /// The same of everybody but the background, if the two can be distinguished.
+    /// The same without the background's I/O, if the two can be distinguished.
     pub foreground_percent: Option<f64>,
     /// 99th percentile of the foreground's latency in nanoseconds, and of how many I/Os.
     pub foreground_p99_ns: Option<(i64, u64)>,
@@ -144,13 +144,13 @@ pub struct Observed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Nobody needs to yield.
+    /// No process needs to yield.
     Off,
-    /// Between the marks.
+    /// Utilisation is between the low and the high watermark.
     Hold,
     /// Above the high mark, or the foreground's latency is above its limit.
     Throttle,
-    /// Above the maximum.
+    /// Utilisation is above the maximum.
     Emergency,
     /// The sensor is silent.
     Blind,
@@ -188,7 +188,7 @@ pub struct Controller {
     /// `du/dd` as observed, both as shares.
     gain: f64,
     last: Option<(f64, f64)>,
-    /// Utilisation that somebody may suffer from, smoothed, in percent.
+    /// Utilisation that can delay other work, smoothed, in percent.
     smooth: f64,
     mode: Mode,
     seen_ns: Option<i64>,
@@ -239,7 +239,7 @@ impl Controller {
         let busy = busy.clamp(0.0, 100.0);
         self.learn_gain(busy / 100.0);
         // No other load to yield to: the whole disk may be used.
-        let alone = seen.foreground_percent.map_or(0.0, |f| (1.0 - f / NOBODY_PERCENT).clamp(0.0, 1.0));
+        let alone = seen.foreground_percent.map_or(0.0, |f| (1.0 - f / MIN_FOREGROUND_PERCENT).clamp(0.0, 1.0));
         self.mode = self.next_mode(busy * (1.0 - alone));
         let before = self.duty;
         let step = self.step(busy, alone);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_disk_is_left_alone_and_a_full_one_is_left_quickly() {
+    fn duty_stays_on_an_idle_disk_and_drops_fast_on_a_full_one() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         for t in 0..10 {
             assert_eq!(c.decide(&seen(t, 10.0)), Duty { share: 1.0, mode: Mode::Off });
@@ -369,14 +369,14 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_saw_anything_is_throttled_too() {
+    fn a_controller_without_any_sample_throttles() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         c.decide(&Observed::default());
         assert_eq!(c.decide(&Observed { at_ns: 4 * SECOND_NS, ..Observed::default() }).mode, Mode::Blind);
     }
 
     #[test]
-    fn alone_on_the_disk_it_may_have_all_of_it() {
+    fn without_other_load_the_command_runs_freely() {
         let mut c = Controller::new(Limits::DEFAULT).unwrap();
         for t in 0..20 {
             c.decide(&Observed { foreground_percent: Some(0.0), ..seen(t, 93.0) });
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn left_alone_it_comes_back_from_the_floor_within_seconds() {
+    fn without_other_load_the_duty_recovers_from_the_floor() {
         let limits = Limits { latency_slo_ns: Some(1_000_000), ..Limits::DEFAULT };
         let mut c = Controller::new(limits).unwrap();
         for t in 0..20 {
@@ -432,7 +432,7 @@ mod tests {
         let relaxed = |t| Observed { foreground_p99_ns: Some((100_000, 100)), ..seen(t, 50.0) };
         let shares: Vec<f64> = (20..60).map(|t| c.decide(&relaxed(t)).share).collect();
         assert!(shares.is_sorted(), "{shares:?}");
-        assert_eq!(c.duty().share, 1.0, "a foreground that does not mind gives it back");
+        assert_eq!(c.duty().share, 1.0, "a fast foreground gives it back");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Exact busy time from every I/O, and whose it was: the background's own separated from everybody else's.
+//! Exact busy time from every I/O, with the background's own I/O separated from other work.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,12 @@ const TRANSPARENT: [&str; 9] = ["disk", "part", "lvm", "mpath", "path", "linear"
 /// By what the background's own I/Os are known.
 #[derive(Debug, Clone, Default)]
 pub struct Own {
-    /// Its processes.
+    /// Process ids (tgid).
     pub tgids: HashSet<i32>,
     /// Its control groups (inode numbers of their directories).
     pub cgroups: HashSet<i64>,
     /// Files that it has open for writing, as (device, inode): for what the kernel writes back of pages that were dirty
-    /// before anybody watched, or were dirtied by a child too short-lived to be known.
+    /// before the start, or were dirtied by a child too short-lived to be known.
     pub files: HashSet<(i32, i64)>,
 }
 
@@ -54,9 +54,9 @@ impl Own {
 pub struct DiskEvents {
     /// Nanoseconds with at least one I/O.
     pub busy_ns: i64,
-    /// Nanoseconds with at least one I/O of somebody else.
+    /// Nanoseconds with at least one I/O of other work.
     pub foreground_ns: i64,
-    /// I/Os completed.
+    /// Completed I/Os.
     pub ios: u64,
 }
 
@@ -65,13 +65,13 @@ pub struct DiskEvents {
 pub struct EventWindow {
     /// Start, in nanoseconds of `CLOCK_MONOTONIC`.
     pub from_ns: i64,
-    /// End.
+    /// End of the window, in nanoseconds of `CLOCK_MONOTONIC`.
     pub to_ns: i64,
-    /// Each disk.
+    /// Per disk, by device number.
     pub disks: HashMap<DevId, DiskEvents>,
     /// Nanoseconds with an I/O on any disk of each path, in the order in which the paths were given.
     pub any_ns: Vec<i64>,
-    /// Latencies (start to done) of everybody else's I/Os, in nanoseconds.
+    /// Latencies (start to done) of other work's I/Os, in nanoseconds.
     pub foreground: Histogram,
     /// Bytes that the background's I/Os moved.
     pub own_bytes: u64,
@@ -101,7 +101,7 @@ struct DiskUnions {
     sets: Vec<usize>,
 }
 
-/// By what an I/O is known to be somebody's: process, control group, file.
+/// What attributes an I/O: process, control group, file.
 type Marks = (Option<i32>, Option<i64>, Option<i32>, Option<i64>);
 
 struct Collected {
@@ -294,7 +294,7 @@ fn is_bio_based(disk: &Disk) -> bool {
     disk.stats.first().and_then(|s| s.parent()).is_some_and(|dir| !dir.join("mq").is_dir())
 }
 
-/// Whether an I/O at the bottom still shows who wanted it at the top.
+/// Whether an I/O on the lowest device still carries its submitter.
 fn is_transparent(layers: &[iolens_observe::topology::Layer]) -> bool {
     layers.iter().all(|l| {
         let lowest_loop = l.kind == "loop" && l.below.is_empty();
@@ -308,7 +308,7 @@ mod tests {
     use iolens_core::model::{Op, Origin};
 
     #[test]
-    fn what_the_kernel_writes_back_belongs_to_the_files_writer() {
+    fn writeback_belongs_to_the_files_writer() {
         let own = Own { tgids: [10].into(), cgroups: [77].into(), files: [(5, 1000)].into() };
         let io = |edit: fn(&mut Io)| {
             let mut io = Io::new(0, DevId::new(8, 0), Op::WRITE, 4096, None, 1);
@@ -318,8 +318,8 @@ mod tests {
         assert!(io(|io| io.tgid = Some(10)), "its process");
         assert!(!io(|io| io.tgid = Some(11)));
         assert!(io(|io| (io.tgid, io.origin) = (Some(10), Origin::Writeback)), "it dirtied the pages");
-        assert!(!io(|io| (io.tgid, io.origin) = (Some(11), Origin::Writeback)), "somebody else did");
-        assert!(!io(|io| io.origin = Origin::Writeback), "dirty before anybody watched");
+        assert!(!io(|io| (io.tgid, io.origin) = (Some(11), Origin::Writeback)), "another process submitted it");
+        assert!(!io(|io| io.origin = Origin::Writeback), "dirty before the start");
         assert!(io(|io| (io.ino, io.fs_dev, io.origin) = (Some(1000), Some(5), Origin::Writeback)), "its file");
         assert!(!io(|io| (io.ino, io.fs_dev) = (Some(1000), Some(6))), "the same number on another file system");
         assert!(io(|io| io.cgroup = Some(77)));

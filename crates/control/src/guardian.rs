@@ -4,7 +4,7 @@
 //! is to be resumed is named through the pipe, a line each: `group DIR`, `leader PID`, and `bye` if all is well; `end` says
 //! that the command is to end as well (`--kill-with`). An empty line says that iolens is at work: an iolens that has been
 //! stopped (SIGSTOP, a debugger) would leave the command as it was, so after a silence the command is resumed, too.
-//! `asleep` announces a silence that the user wants: Ctrl-Z.
+//! `asleep` announces an intended silence: Ctrl-Z.
 //!
 //! There are two of them, each with a pipe of its own, so that nothing stays held if iolens is killed together with one.
 //! The second is no child of iolens and in a session of its own. One that is gone is replaced.
@@ -40,7 +40,7 @@ pub struct Guardian {
     wards: Vec<Vec<u8>>,
 }
 
-/// One of them.
+/// One watcher process and the pipe to it.
 #[derive(Debug)]
 struct Watcher {
     /// Of the detached one, the process that has started it and ended.
@@ -68,11 +68,11 @@ impl Watcher {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let mut watcher = Watcher { child, pipe, detached };
-        wards.iter().try_for_each(|line| watcher.tell(line))?;
+        wards.iter().try_for_each(|line| watcher.send(line))?;
         Ok(watcher)
     }
 
-    fn tell(&mut self, line: &[u8]) -> io::Result<()> {
+    fn send(&mut self, line: &[u8]) -> io::Result<()> {
         self.pipe.write_all(&[line, b"\n"].concat())
     }
 
@@ -82,10 +82,10 @@ impl Watcher {
 }
 
 impl Guardian {
-    /// How often they want to hear [`Guardian::beat`].
+    /// Interval at which the watchers expect [`Guardian::beat`].
     pub const BEAT: Duration = Duration::from_secs(1);
 
-    /// Starts them.
+    /// Starts both watchers.
     ///
     /// # Errors
     /// One cannot be started.
@@ -95,20 +95,20 @@ impl Guardian {
         Ok(Guardian { watchers, wards: Vec::new() })
     }
 
-    /// Tells each of them; those that are gone are replaced.
-    fn tell(&mut self, line: &[u8]) -> io::Result<()> {
+    /// Sends a line to each watcher; a watcher that is gone is replaced.
+    fn send(&mut self, line: &[u8]) -> io::Result<()> {
         for watcher in &mut self.watchers {
-            if watcher.is_gone() || watcher.tell(line).is_err() {
+            if watcher.is_gone() || watcher.send(line).is_err() {
                 drop(watcher.child.wait());
                 *watcher = Watcher::start(watcher.detached, &self.wards)?;
-                watcher.tell(line)?;
+                watcher.send(line)?;
             }
         }
         Ok(())
     }
 
     fn add_ward(&mut self, line: Vec<u8>) -> io::Result<()> {
-        self.tell(&line)?;
+        self.send(&line)?;
         self.wards.push(line);
         Ok(())
     }
@@ -139,18 +139,18 @@ impl Guardian {
 
     /// All is well and goes on.
     pub fn beat(&mut self) {
-        // Whether they are still there is asked elsewhere.
-        drop(self.tell(b""));
+        // `alive` checks whether they still run.
+        drop(self.send(b""));
     }
 
-    /// From here on until the next [`Guardian::beat`] silence is what the user wants; the command is not held by us.
+    /// From here on until the next [`Guardian::beat`] silence is intended; iolens does not hold the command.
     pub fn fall_asleep(&mut self) {
-        drop(self.tell(b"asleep"));
+        drop(self.send(b"asleep"));
     }
 
     /// Whether all of them are there, a replacement where one was gone. Without them nothing may be held.
     pub fn alive(&mut self) -> bool {
-        !self.watchers.iter_mut().any(Watcher::is_gone) || self.tell(b"").is_ok()
+        !self.watchers.iter_mut().any(Watcher::is_gone) || self.send(b"").is_ok()
     }
 
     /// All is well and nothing is held: they may go.
@@ -158,10 +158,10 @@ impl Guardian {
         let group = |ward: &[u8]| ward.strip_prefix(b"group ").map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
         let left = self.wards.iter().filter_map(|w| group(w)).any(|dir| dir.exists());
         for mut watcher in self.watchers {
-            // One that is gone already need no signal.
-            drop(watcher.tell(b"bye"));
+            // A watcher that is gone needs no signal.
+            drop(watcher.send(b"bye"));
             drop(watcher.pipe);
-            // As long as a group is left, they have something to do.
+            // A remaining group still has to be removed by them.
             if !left {
                 drop(watcher.child.wait());
             }
@@ -179,7 +179,7 @@ pub fn detach() -> io::Result<()> {
     Command::new("/proc/self/exe").arg0("iolens").args(["guard", "--session"]).spawn().map(drop)
 }
 
-/// Whom to resume.
+/// What the watchers resume.
 #[derive(Debug, Default)]
 struct Wards {
     groups: Vec<PathBuf>,
@@ -203,7 +203,7 @@ impl Wards {
             cgroup::thaw(group);
         }
         for leader in &self.leaders {
-            // An error means that it is gone already: nobody to resume.
+            // An error means that the process has ended: nothing to resume.
             let _ = kill_process_group(*leader, Signal::CONT);
         }
     }
@@ -288,7 +288,7 @@ fn is_silent(input: &impl AsFd) -> bool {
 /// What a group says that is removed while it is being entered.
 const NO_SUCH_GROUP: i32 = rustix::io::Errno::NODEV.raw_os_error();
 
-/// Becomes `command` inside the groups `dirs`, in a session of its own if asked for. Returns only if that fails: the exit
+/// Becomes `command` inside the groups `dirs`, in a new session if requested. Returns only if that fails: the exit
 /// code that shells use, and why.
 pub fn enter_and_run(dirs: &[PathBuf], session: bool, command: &[std::ffi::OsString]) -> (u8, String) {
     if session && let Err(e) = rustix::process::setsid() {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stopped_are_resumed_at_the_end_of_the_pipe_but_not_after_bye() {
+    fn the_guardian_resumes_at_end_of_pipe_but_not_after_bye() {
         for (last, resumed) in [("", true), ("bye\n", false)] {
             let mut child = stopped();
             let (read, mut write) = io::pipe().expect("a pipe");
@@ -341,13 +341,13 @@ mod tests {
     }
 
     #[test]
-    fn after_a_silence_the_stopped_are_resumed_unless_it_was_announced() {
+    fn the_guardian_resumes_after_an_unannounced_silence() {
         let mut child = stopped();
         let (read, mut write) = io::pipe().expect("a pipe");
         write.write_all(format!("leader {}\nasleep\n", child.id()).as_bytes()).expect("written");
         let watch = std::thread::spawn(move || keep_watch(read));
         std::thread::sleep(Duration::from_secs(SILENCE.tv_sec.unsigned_abs() + 1));
-        assert!(child.try_wait().expect("its parent").is_none(), "it is asleep because the user wants it");
+        assert!(child.try_wait().expect("its parent").is_none(), "the silence was announced");
         write.write_all(b"\n").expect("written");
         assert_eq!(child.wait().expect("its parent").code(), Some(7), "and then nothing was heard");
         write.write_all(b"bye\n").expect("written");

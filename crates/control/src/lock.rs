@@ -1,4 +1,4 @@
-//! Mutexes whose state stays good when a thread panics with one held: what it guards here are sums and wishes.
+//! Mutexes that ignore poisoning: the state is counters and requests, valid after a panic.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ pub(super) fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets go of the state until somebody notifies, at most for `most`.
+/// Releases the lock until a notification, at most for `most`.
 pub(super) fn wait<'a, T>(
     shared: &'a (Mutex<T>, Condvar),
     state: MutexGuard<'a, T>,

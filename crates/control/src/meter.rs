@@ -1,4 +1,4 @@
-//! The signals of several paths at once: exact from events where they are to be had, else from the kernel's counters.
+//! The signals of several paths at once: exact from events where available, else from the kernel's counters.
 
 use std::path::PathBuf;
 
@@ -18,13 +18,13 @@ const CHANCE_SIGMAS: f64 = 4.0;
 pub struct Meter {
     signals: Vec<Utilisation>,
     events: Option<Events>,
-    wanted: Wanted,
+    needed: Needed,
     without_events: Option<String>,
 }
 
-/// What is asked of the events.
+/// What the events are needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Needed {
     Nothing,
     BusyTime,
     Attribution,
@@ -37,18 +37,18 @@ impl Meter {
     /// A path does not exist or may not be looked at.
     pub fn open(paths: &[PathBuf]) -> Result<Meter, SignalError> {
         let signals = paths.iter().map(Utilisation::of_path).collect::<Result<Vec<_>, _>>()?;
-        Ok(Meter { signals, events: None, wanted: Wanted::Nothing, without_events: None })
+        Ok(Meter { signals, events: None, needed: Needed::Nothing, without_events: None })
     }
 
     /// Adds events, with `attribution` those that know whose I/O each was. Where this is not possible the meter goes on
     /// with counters, and [`Meter::without_events`] says why.
     pub fn add_events(&mut self, attribution: bool) {
-        self.wanted = if attribution { Wanted::Attribution } else { Wanted::BusyTime };
+        self.needed = if attribution { Needed::Attribution } else { Needed::BusyTime };
         self.restart_events();
     }
 
     fn restart_events(&mut self) {
-        if self.wanted == Wanted::Nothing {
+        if self.needed == Needed::Nothing {
             return;
         }
         let stacks: Vec<&MountPath> = self.signals.iter().map(Utilisation::stack).collect();
@@ -57,7 +57,7 @@ impl Meter {
         }
         // The old tracer goes first: two would cost twice.
         self.events = None;
-        match Events::start(&stacks, self.wanted == Wanted::Attribution) {
+        match Events::start(&stacks, self.needed == Needed::Attribution) {
             Ok(events) => self.events = Some(events),
             Err(e) => self.without_events = Some(e.to_string()),
         }
@@ -80,7 +80,7 @@ impl Meter {
         self.events.as_ref()
     }
 
-    /// Why there are no events although they were asked for.
+    /// Why there are no events although they were requested.
     pub fn without_events(&self) -> Option<&str> {
         self.without_events.as_deref()
     }

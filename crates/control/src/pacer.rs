@@ -1,7 +1,7 @@
 //! What a held command has written goes to the disk at the command's share, piece by piece.
 //!
-//! A program that copies files fills the page cache, and the kernel writes that back when it sees fit: half a minute later
-//! all at once, in a queue so deep that everybody else waits behind it, whether the command is held or not. While the
+//! A program that copies files fills the page cache, and the kernel writes it back on its own schedule: 30 s later
+//! all at once, in a queue so deep that all other I/O waits behind it, whether the command is held or not. While the
 //! command is held a thread therefore writes its files back, one piece at a time, with the same share of the time as the
 //! command; and a command that writes faster than this is held until it has caught up.
 
@@ -17,7 +17,7 @@ use iolens_observe::writeback::{unwritten_bytes, write_back};
 use super::background::{FileId, file_id};
 use super::lock::{locked, wait};
 
-/// Written in one go: large enough for a disk to be efficient, small enough to be in nobody's way for long.
+/// Bytes per write-back call: large enough for an efficient disk, small enough not to delay other I/O for long.
 const PIECE: u64 = 512 << 10;
 
 /// Less than a piece waits this long for more, so that an appended line is not a write of its own; and a file is searched
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Counting the pages of a large file takes a while: rest so many times as long.
 const LOOKS_REST: u32 = 100;
 
-/// A backlog that is older than this is not known any more: the disk is stuck, and holding the command helps nobody.
+/// A backlog that is older than this is not known any more: the disk is stuck, and holding the command is useless.
 const STALE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Shared {
     ended: bool,
 }
 
-/// The thread. When this is dropped it ends after the piece at hand; nobody waits for it.
+/// The thread. After this is dropped it ends with its current piece; the drop does not wait for it.
 #[derive(Debug)]
 pub struct Pacer(Arc<(Mutex<Shared>, Condvar)>);
 
@@ -101,7 +101,7 @@ struct Tracked {
 impl Tracked {
     /// The same file as the command's descriptor, unless that has been closed and its number used again.
     fn open(id: FileId, path: &PathBuf) -> Option<Tracked> {
-        // A pipe or a terminal would block; such are never asked for, but the number may be used again any time.
+        // A pipe or a terminal would block; such are never requested, but the number may be reused at any time.
         let is_it = |m: &fs::Metadata| m.is_file() && file_id(m) == Some(id);
         fs::metadata(path).ok().filter(is_it)?;
         let file = File::open(path).ok()?;
@@ -114,7 +114,7 @@ impl Tracked {
         let size = self.file.metadata().ok()?.size();
         let unwritten = unwritten_bytes(&self.file, self.cursor, 0).ok();
         self.unwritten = unwritten.unwrap_or(0);
-        // A kernel that cannot tell (before 6.5): all that lies behind the cursor may be.
+        // Before 6.5 the kernel cannot report it: all bytes behind the cursor may be dirty.
         let ahead = unwritten.unwrap_or_else(|| size.saturating_sub(self.cursor));
         let rested = closed || self.rested.elapsed() >= MAX_WAIT;
         if ahead < PIECE && rested {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_commands_files_are_written_and_a_free_ones_are_not_touched() {
+    fn files_are_written_back_only_while_the_command_is_held() {
         let Some(mut file) = file() else { return };
         file.write_all(&vec![3; 8 << 20]).unwrap();
         let id = file_id(&file.metadata().unwrap()).unwrap();

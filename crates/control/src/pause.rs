@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busier_the_more_often_and_the_longer() {
+    fn sampling_frequency_follows_load() {
         let [off, hold, emergency] = [Mode::Off, Mode::Hold, Mode::Emergency].map(pause);
         assert_eq!((off.every_ops, hold.every_ops, emergency.every_ops), (512, 32, 16));
         assert!(off.sleep.is_zero() && hold.sleep < emergency.sleep);

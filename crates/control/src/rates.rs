@@ -1,7 +1,7 @@
 //! Holding a command by the rate of its I/O: `io.max` of cgroup v2, or `blkio.throttle.*` of version 1.
 //!
 //! The controller speaks of a share of the time. Here it becomes the same share of the rate that the command reached while
-//! nobody limited it: alone, a command that may run half of the time moves half as much.
+//! it had no limit: a command that may run half of the time moves half as much.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use iolens_core::model::DevId;
 use super::cgroup::{Group, Hierarchy, limit};
 use super::lock::locked;
 
-/// Nobody is slower than this when he may: a command that has just started has shown nothing yet.
+/// Lower bound of the unlimited rate in bytes/s: a command that has just started has no measured rate.
 const MIN_FULL: f64 = 1e6;
 
 /// How fast a faster past is forgotten, per free interval.
@@ -75,7 +75,7 @@ impl Rates {
         &self.group
     }
 
-    /// For people.
+    /// Name for messages.
     pub fn name(&self) -> &'static str {
         if self.group.hierarchy() == Hierarchy::V2 { "cgroup v2 io.max" } else { "cgroup v1 blkio.throttle" }
     }
@@ -83,7 +83,7 @@ impl Rates {
     /// Limits the command to this share of what it does when free; `None`: no limit.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses the limit.
     pub fn set(&self, share: Option<f64>) -> io::Result<()> {
         let full = self.learn(share, Instant::now());
         self.put(share.map(|s| (s * full) as u64))
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_becomes_that_share_of_the_rate_when_free() {
+    fn a_share_becomes_that_share_of_the_unlimited_rate() {
         let dir = tempfile::tempdir().unwrap();
         let stat = |bytes: u64| {
             fs::write(
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_has_shown_nothing_gets_the_least() {
+    fn a_command_without_history_gets_the_minimum_rate() {
         let dir = tempfile::tempdir().unwrap();
         let rates = Rates::over(Group::at(Hierarchy::V1Blkio, dir.path()), &[DevId::new(7, 3)]).unwrap();
         assert_eq!(said(dir.path(), "blkio.throttle.read_bps_device"), format!("7:3 {UNLIMITED_V1}"));

@@ -52,13 +52,13 @@ pub struct Second {
 pub struct Load<'a> {
     /// Foreground demand in percent of the disk at an instant; more than 100 is more than the disk can do.
     pub foreground: &'a dyn Fn(i64) -> f64,
-    /// Whether the background wants to run at all.
+    /// Whether the background has work at this time.
     pub wants: &'a dyn Fn(i64) -> bool,
     /// I/Os that the background keeps in flight.
     pub depth: usize,
     /// Whether the sensor answers.
     pub sensor: &'a dyn Fn(i64) -> bool,
-    /// Whether events tell the foreground's share and latency.
+    /// Whether events report the foreground's share and latency.
     pub events: bool,
     /// The background's share of the time in the first second.
     pub start: f64,

@@ -58,7 +58,7 @@ fn a_steady_foreground() {
 }
 
 #[test]
-fn a_gentle_start_settles_from_below() {
+fn a_small_start_duty_converges_from_below() {
     let load = || Load { start: 0.1, ..Load::default() };
     everywhere(45, Limits::DEFAULT, load, |run, scene| {
         assert_settled(run, 0, 45, scene);
@@ -113,7 +113,7 @@ fn a_saturated_foreground_leaves_the_floor() {
 }
 
 #[test]
-fn sixty_idle_seconds_wind_nothing_up() {
+fn sixty_idle_seconds_cause_no_windup() {
     let load = || Load {
         foreground: &|t| if t < 60 * SECOND { 0.0 } else { 30.0 },
         wants: &|t| t >= 60 * SECOND,
@@ -123,7 +123,7 @@ fn sixty_idle_seconds_wind_nothing_up() {
 }
 
 #[test]
-fn a_lost_sensor_means_the_floor_and_a_found_one_settles_again() {
+fn a_lost_sensor_gives_the_floor_and_a_recovered_one_converges() {
     let load = || Load { sensor: &|t| !(20 * SECOND..30 * SECOND).contains(&t), ..Load::default() };
     everywhere(50, Limits::DEFAULT, load, |run, scene| {
         assert!(run[24..30].iter().all(|s| s.duty <= Limits::DEFAULT.floor + 1e-9), "{scene}");
@@ -133,7 +133,7 @@ fn a_lost_sensor_means_the_floor_and_a_found_one_settles_again() {
 }
 
 #[test]
-fn alone_it_gets_the_whole_disk_and_gives_it_back() {
+fn an_idle_disk_is_given_to_the_command_and_returned() {
     let load = || Load { foreground: &|t| if t < 20 * SECOND { 0.0 } else { 30.0 }, events: true, ..Load::default() };
     everywhere(45, Limits::DEFAULT, load, |run, scene| {
         assert!(run[5..20].iter().all(|s| s.duty >= 1.0), "{scene}");

@@ -49,9 +49,9 @@ impl std::error::Error for SignalError {
 /// One disk over one interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskReading {
-    /// Kernel name.
+    /// Kernel name (`nvme0n1`).
     pub name: Arc<str>,
-    /// Device number.
+    /// Device number (major:minor).
     pub id: DevId,
     /// How busy it was.
     pub busy: Busy,
@@ -154,7 +154,7 @@ pub struct Utilisation {
 impl Utilisation {
     /// The signal of the disks under `path` (a file, a directory or a block device) on this machine.
     ///
-    /// A path that lies on no disk is no error: see [`Utilisation::no_disk`].
+    /// A path that is on no disk is no error: see [`Utilisation::no_disk`].
     ///
     /// # Errors
     /// The path does not exist or may not be looked at.
@@ -194,7 +194,7 @@ impl Utilisation {
         Ok(signal)
     }
 
-    /// What the path stands on.
+    /// The stack under the path.
     pub fn stack(&self) -> &MountPath {
         &self.stack
     }
@@ -272,7 +272,7 @@ impl Utilisation {
         Cached::new(self, cadence)
     }
 
-    /// Whether mounts have changed, a disk has gone, or it has been long since anybody looked.
+    /// Whether mounts have changed, a disk has gone, or the last lookup is old.
     pub(super) fn resolve_due(&mut self, now: i64) -> bool {
         if self.resolved_ns == i64::MIN || now - self.resolved_ns >= RESOLVE_NS {
             return true;
@@ -287,7 +287,7 @@ impl Utilisation {
         }
     }
 
-    /// Looks the path up again. One that has vanished keeps its last disks: callers want to know about these.
+    /// Looks the path up again. One that has vanished keeps its last disks: callers report these.
     fn resolve(&mut self) {
         let found = lookup(&self.root, &self.path);
         self.take(found);
@@ -317,7 +317,7 @@ impl Utilisation {
     }
 }
 
-/// What `path` stands on now; `None` if it is not there.
+/// The stack under `path` now; `None` if it does not exist.
 pub(super) fn lookup(root: &Path, path: &Path) -> Option<MountPath> {
     Resolver::read(root).ok()?.resolve(path).ok()
 }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_goes_is_unknown_and_one_that_takes_its_place_is_found() {
+    fn a_removed_disk_is_unknown_and_its_replacement_is_found() {
         let root = machine();
         let mut u = Utilisation::under(root.path(), "/data").unwrap();
         fs::remove_dir_all(root.path().join("sys/devices/block/sda")).unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_and_what_has_no_disk_are_distinguished() {
+    fn missing_paths_and_paths_without_a_disk_are_distinguished() {
         let e = Utilisation::of_path("/nonexistent/path").unwrap_err();
         assert!(e.to_string().contains("/nonexistent/path"), "{e}");
         let mut u = Utilisation::of_path("/proc").unwrap();

@@ -1,4 +1,4 @@
-//! Watches the clocks: a stepped wall clock and a suspend become marks, so that nobody misreads the time line.
+//! Watches the clocks: a stepped wall clock and a suspend become marks on the time line.
 
 use iolens_core::model::Mark;
 use iolens_observe::counters::monotonic_ns;

@@ -13,7 +13,7 @@ use iolens_observe::trace::{FilesFilter, FilesOptions, FilesTracer, FinishStats,
 pub enum SourceChoice {
     /// eBPF where it is allowed, else counters.
     Auto,
-    /// eBPF or fail.
+    /// eBPF, or fail without it.
     Ebpf,
     /// Counters only.
     Counters,
@@ -34,10 +34,10 @@ pub struct Taken {
     pub complete_to_ns: Option<i64>,
 }
 
-/// How to observe.
+/// Options of observation.
 #[derive(Debug, Clone)]
 pub struct FeedOptions {
-    /// Which source.
+    /// Choice of the source.
     pub choice: SourceChoice,
     /// Look up process, cgroup and file of each I/O.
     pub attribution: bool,
@@ -74,7 +74,7 @@ enum Kind {
     Ended,
 }
 
-/// An open source.
+/// An open source of observations.
 pub struct Feed {
     kind: Kind,
     source: Source,
@@ -97,7 +97,7 @@ impl Feed {
     /// Opens the chosen source for `devices` (`None`: all).
     ///
     /// # Errors
-    /// The chosen source is not to be had; for `Auto`, not even counters are.
+    /// The chosen source is not available; for `Auto`, not even counters are.
     pub fn open(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Feed> {
         let feed = |kind, source, limits, start_ns| Feed {
             kind,
@@ -111,7 +111,7 @@ impl Feed {
         };
         let mut fallback = None;
         let why_not = match options.choice {
-            SourceChoice::Counters => "as asked for".to_owned(),
+            SourceChoice::Counters => "as requested".to_owned(),
             choice => match start_tracer(options, devices, topology) {
                 Ok(tracer) => {
                     let (counters, mut limits) = counters_beside_events(devices, topology);
@@ -255,7 +255,7 @@ impl Feed {
         }
     }
 
-    /// For a source that had nothing the last time: where the kernel tells of the next event, sleeps until then, at
+    /// For a source that had nothing the last time: where the kernel signals the next event, sleeps until then, at
     /// most until `seldom_ns` of the monotonic clock, and is true if there was one. Elsewhere sleeps until `often_ns`.
     ///
     /// # Errors
@@ -318,7 +318,7 @@ impl Feed {
         }
     }
 
-    /// Nobody writes any more: recording on makes no sense.
+    /// The writer has ended: the recording stops.
     pub fn set_writer_gone(&mut self) {
         self.writer_gone = true;
     }
@@ -330,10 +330,10 @@ impl Feed {
 }
 
 fn start_tracer(options: &FeedOptions, devices: Option<&[DevId]>, topology: &Topology) -> Result<Tracer, TraceError> {
-    let wanted = |id: DevId| devices.is_none_or(|d| d.contains(&id));
+    let selected = |id: DevId| devices.is_none_or(|d| d.contains(&id));
     // The probes for bio-based devices see every bio of every device: attach them only where one is in use.
     let bio_based =
-        topology.devices().iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && wanted(d.id));
+        topology.devices().iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0 && selected(d.id));
     Tracer::start(TracerOptions {
         devices: devices.map(<[DevId]>::to_vec),
         ring_bytes: options.ring_bytes.max(4096).next_power_of_two(),

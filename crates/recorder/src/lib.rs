@@ -3,7 +3,7 @@
 //! A [`Feed`] is an open source of observations: eBPF events where the kernel allows them, its counters elsewhere.
 //! [`SelfCheck`] compares what the feed yields with the kernel's own counts. [`Session`] records a feed into a directory:
 //! it hands batches to a writer on its own thread, watches clocks and devices, and looks up names ([`NameLookup`]).
-//! Start at [`Session::start`]; a program that only wants to see I/Os starts at [`Feed::open`].
+//! Start at [`Session::start`]; a program that only reads I/Os starts at [`Feed::open`].
 //!
 //! Who may use it: any crate above `observe`. This crate knows `iolens_core::{model, store}` and `iolens_observe`; it knows
 //! no analysis, no command line and no terminal. Progress comes out through the callback of [`Session::run`], what a source

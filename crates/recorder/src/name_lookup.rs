@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use iolens_core::model::{Io, Name, Named, Observation, Origin};
 use iolens_observe::topology::Names;
 
-/// Questions that may wait. What finds no room is asked when it does I/O again.
+/// Lookups that may wait. One beyond that is requested again at the next I/O.
 const MAX_WAITING: usize = 256;
 /// Rest after each lookup, which takes some ten microseconds: 500 in a second at most, whatever the load.
 const REST: Duration = Duration::from_millis(2);
@@ -92,9 +92,9 @@ impl NameLookup {
         }
     }
 
-    /// Asks for the names of what `ios` name for the first time. Of I/Os like the one before it costs a comparison.
+    /// Requests the names of files and groups that are new in `ios`. Of I/Os like the one before it costs a comparison.
     pub fn note(&mut self, ios: &[Io], now_ns: i64) {
-        // Per batch: a file met again and again must be asked for again some day.
+        // Per batch: a file with repeated I/O must be requested again some day.
         let (mut last_file, mut last_cgroup) = (None, None);
         for io in ios {
             let file = io.inode().filter(|_| io.origin != Origin::Metadata);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_written_again_when_it_changes_or_grows_old() {
+    fn a_name_is_rewritten_when_it_changes_or_expires() {
         let mut seeker = NameLookup::start();
         let of = Named::File(Inode { fs_dev: -1, ino: 5, generation: Some(3) });
         let mut take = |text: &str, now_ns| {
@@ -230,11 +230,11 @@ mod tests {
         let mut next = io(-1, 5);
         next.generation = Some(4);
         seeker.note(&[next], 31);
-        assert_eq!(seeker.waiting, 1, "another file with the number is asked for at once");
+        assert_eq!(seeker.waiting, 1, "another file with the number is requested at once");
     }
 
     #[test]
-    fn a_storm_of_files_waits_for_nothing_and_keeps_little() {
+    fn many_new_files_neither_block_nor_grow_memory() {
         let mut seeker = NameLookup::start();
         let ios: Vec<Io> = (0..100_000).map(|i| io(-1, i)).collect();
         seeker.note(&ios, 0);

@@ -114,7 +114,7 @@ impl Pipeline {
         self.sender.send(Message::Others(others)).map_err(|_| WriterEnded)
     }
 
-    /// Tells the writer what is known by now of the requests that are open.
+    /// Sends the writer the current state of open requests.
     ///
     /// # Errors
     /// The writer thread has ended.
@@ -122,7 +122,7 @@ impl Pipeline {
         self.sender.send(Message::OpenRequests(open)).map_err(|_| WriterEnded)
     }
 
-    /// Tells the writer what devices there are now.
+    /// Sends the writer the current devices.
     ///
     /// # Errors
     /// The writer thread has ended.
@@ -219,7 +219,7 @@ impl WriterThread {
                     self.waiting_ios.fetch_sub(ios.len(), Ordering::Relaxed);
                     written?;
                     ios.clear();
-                    // Nobody waits for it if the way back is full: then it is freed.
+                    // If the return channel is full the buffer is freed.
                     drop(self.give_back.try_send(ios));
                 }
                 Ok(Message::Others(others)) => self.push(&others)?,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_dated_and_stored() {
+    fn losses_on_a_full_disk_are_counted_dated_and_stored() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("r.iolens");
         let meta = RecordingMeta::new(Source::Ebpf, 0);

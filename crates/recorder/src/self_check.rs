@@ -238,17 +238,17 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_counts_later_than_we_do_is_no_difference() {
+    fn late_kernel_counts_are_no_difference() {
         assert_eq!(run(&[50, 59, 69, 80, 80, 80], &[0, 10, 10, 10, 0, 0], 0), [0; 6]);
     }
 
     #[test]
-    fn a_difference_that_does_not_last_is_none() {
+    fn a_transient_difference_is_not_reported() {
         assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 9, 1, 0, 0, 0], 0), [0; 6]);
     }
 
     #[test]
-    fn ios_that_the_tracer_knows_are_left_to_it() {
+    fn outstanding_ios_of_the_tracer_are_not_reported_twice() {
         assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 3), [0; 6]);
         assert_eq!(run(&[0, 10, 10, 10, 10, 10], &[0, 7, 0, 0, 0, 0], 2), [0, 0, 0, 1, 0, 0]);
     }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_count_in_their_own_way_are_not_compared() {
+    fn devices_with_their_own_accounting_are_not_compared() {
         let with = |change: fn(&mut Device)| {
             let mut d = disk();
             change(&mut d);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_in_one_class_and_too_much_in_another_is_there() {
+    fn misclassified_ios_are_not_missing() {
         let mut check = SelfCheck::default();
         let mut reported = Vec::new();
         for i in 0..6 {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_went_to_another_device_begins_anew() {
+    fn a_reused_device_number_starts_anew() {
         assert_eq!(run(&[50, 150, 3, 3, 3, 3, 3], &[0, 100, 0, 0, 0, 0, 0], 0), [0; 7]);
     }
 }

@@ -22,7 +22,7 @@ const LOOK_AT_OPEN_NS: i64 = 5_000_000_000;
 /// Idle rings are looked at this seldom; see [`idle_wait_ns`].
 const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
 
-/// How to record.
+/// Options of a recording.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// Directory of the recording; must not exist.
@@ -55,7 +55,7 @@ impl SessionOptions {
 pub struct Progress {
     /// Nanoseconds since the recording's start.
     pub at_ns: i64,
-    /// I/Os seen.
+    /// I/Os seen so far.
     pub ios: i64,
     /// I/Os lost, for whatever reason.
     pub lost: i64,
@@ -76,7 +76,7 @@ pub struct Progress {
 /// What came of a recording.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The last state.
+    /// Progress at the end.
     pub progress: Progress,
     /// What the writer says.
     pub stored: RecordingSummary,
@@ -84,7 +84,7 @@ pub struct Outcome {
     pub source: Source,
     /// What the recorder cost.
     pub cost: RecorderCost,
-    /// The directory.
+    /// Directory of the recording.
     pub path: PathBuf,
 }
 
@@ -114,7 +114,7 @@ pub struct Session {
 
 impl Session {
     /// Attaches the probes (or opens the counters) and makes the recording's directory, in this order: a source that
-    /// is not to be had leaves nothing behind.
+    /// is not available leaves nothing behind.
     ///
     /// # Errors
     /// No source, or no place to write.
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// Waits for the next look at the source. After an idle one the kernel tells when there is something; what follows
+    /// Waits for the next look at the source. After an idle one the kernel signals new data; what follows
     /// the first I/O is then given as long to gather as it takes to fill a ring.
     fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
         let now = self.start_ns + now_ns;
@@ -383,7 +383,7 @@ fn ending(finished: Option<FinishStats>, missed_samples: u64) -> String {
 pub struct RecordSummary {
     /// Where the observations came from.
     pub source: Source,
-    /// Length in nanoseconds.
+    /// Length of the recording in nanoseconds.
     pub duration_ns: i64,
     /// I/Os stored.
     pub ios: i64,
