@@ -13,7 +13,7 @@ use iolens_observe::counters::{monotonic_ns, parse_cpu, parse_stat};
 pub struct Disk {
     /// Kernel name of the whole disk.
     pub name: String,
-    /// Its number.
+    /// Device number (major:minor).
     pub dev: DevId,
 }
 
@@ -66,9 +66,9 @@ impl Disk {
 /// Counters at one instant.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
-    /// Monotonic clock.
+    /// Time of the reading, nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: i64,
-    /// The device's.
+    /// Counters of the device.
     pub counters: DiskCounters,
     /// The processors' ticks: user, nice, system, iowait, steal, idle.
     pub cpu: [u64; 6],
@@ -77,9 +77,9 @@ pub struct Reading {
 /// The difference of two readings.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracket {
-    /// Time between them.
+    /// Time between the two readings, in seconds.
     pub seconds: f64,
-    /// Reads and writes.
+    /// Sides: reads, writes.
     pub sides: [DeviceSide; 2],
     /// `time_in_queue` in ms.
     pub in_queue_ms: f64,

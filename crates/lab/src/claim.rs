@@ -1,4 +1,4 @@
-//! A block device that the user gave to lose: looked at closely, then held so that nobody mounts it meanwhile.
+//! A block device that the user gives up for a test: checked, then held exclusively so that it cannot be mounted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,9 +10,9 @@ use rustix::io::Errno;
 /// The device, held exclusively until dropped.
 #[derive(Debug)]
 pub struct Claimed {
-    /// Its node.
+    /// Path of the device node.
     pub path: PathBuf,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
     _held: File,
 }
@@ -21,7 +21,7 @@ fn refuse<T>(path: &Path, why: &str) -> io::Result<T> {
     Err(io::Error::other(format!("{}: {why}; nothing was written", path.display())))
 }
 
-/// Takes `path` if it is a block device that nobody uses.
+/// Claims `path` if it is a block device that is not in use.
 ///
 /// # Errors
 /// It is no block device; it or a part of it is mounted, swapped to, or held by another device, loop or process.
@@ -75,7 +75,7 @@ fn mount_point_of(sys: &Path, number: u64) -> Option<String> {
         let f: Vec<&str> = l.split(' ').collect();
         Some((*f.get(2)?, *f.get(4)?, l))
     });
-    // btrfs and others show an anonymous number: there the device's node stands as the source.
+    // btrfs and others show an anonymous number: there the source is the device's node.
     let source = |line: &str| {
         let words = line.split(" - ").nth(1).unwrap_or_default();
         let node = words.split(' ').nth(1).unwrap_or_default();
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_device_is_refused_untouched() {
+    fn non_devices_are_refused_untouched() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let file = dir.path().join("precious");
         fs::write(&file, "do not touch").expect("writes");

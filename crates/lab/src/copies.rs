@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bracket::{Bracket, Disk, Reading};
 
-/// Where copies go.
+/// Target of the copies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Target {
     /// A directory of the user's; a folder of ours is made in it.
@@ -31,7 +31,7 @@ impl Target {
     }
 }
 
-/// One cell.
+/// One cell of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyCell {
     /// Index into the plan's targets.
@@ -51,7 +51,7 @@ pub struct CopiesPlan {
     pub file_bytes: u64,
     /// Seconds between samples.
     pub sample_s: f64,
-    /// Where to.
+    /// Targets of the copies.
     pub targets: Vec<Target>,
     /// All cells.
     pub cells: Vec<CopyCell>,
@@ -87,9 +87,9 @@ pub struct Sample {
 /// What a cell gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopyResult {
-    /// Which cell.
+    /// The cell of this result.
     pub cell: CopyCell,
-    /// Its target's label.
+    /// Label of the cell's target.
     pub target: String,
     /// The disk that was watched.
     pub device: String,
@@ -208,7 +208,7 @@ impl Copies {
     }
 }
 
-/// In how many pieces a file lies; `None` where `filefrag` is missing or the file system does not tell.
+/// Number of extents of a file; `None` where `filefrag` is missing or the file system does not report it.
 fn extents(path: &Path) -> Option<u32> {
     let out = Command::new("filefrag").arg(path).stdin(Stdio::null()).output().ok()?;
     let text = String::from_utf8_lossy(&out.stdout).into_owned();

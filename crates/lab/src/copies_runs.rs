@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::run::{Watcher, recorded, space_for_a_run};
 use crate::scratch::{LoopDisk, Mount, ScratchFile, ScratchTree, driver, has_program, need_room};
 
-/// Room for a file system's own structures; XFS wants 300 MiB at least.
+/// Room for a file system's own structures; XFS needs at least 300 MiB.
 const FS_OVERHEAD: u64 = 320 << 20;
 
 /// Whether a file system can be made and mounted here.

@@ -28,7 +28,7 @@ pub struct Plan<P> {
     pub plan: P,
 }
 
-/// Where it ran.
+/// The machine of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Host name.
@@ -37,12 +37,12 @@ pub struct Machine {
     pub kernel: Option<String>,
     /// `CONFIG_HZ`.
     pub hz: Option<u32>,
-    /// Processors.
+    /// Number of processors.
     pub cpus: usize,
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes this machine.
     pub fn here() -> Machine {
         let h = iolens_observe::topology::Host::read("/".as_ref());
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -134,7 +134,7 @@ impl Experiment {
         Ok((Experiment { dir: dir.to_owned(), running: None }, plan))
     }
 
-    /// Its directory.
+    /// Directory of the experiment.
     pub fn dir(&self) -> &Path {
         &self.dir
     }

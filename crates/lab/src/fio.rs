@@ -27,7 +27,7 @@ pub struct FioCell {
     pub iodepth: u32,
     /// Which repetition, from 0.
     pub replicate: u32,
-    /// Whether the file is read into the page cache first, instead of being dropped from it: such a run tells what calls
+    /// Whether the file is read into the page cache first, instead of dropped from it: such a run times what calls
     /// and copies cost.
     #[serde(default)]
     pub warm: bool,
@@ -68,13 +68,13 @@ pub struct FioPlan {
 /// What a run gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FioResult {
-    /// The run.
+    /// The cell of this result.
     pub cell: FioCell,
     /// Kernel name of the device.
     pub device: String,
     /// fio's version.
     pub fio_version: Option<String>,
-    /// Both sides.
+    /// Measurements of the application and of the device.
     pub facts: RunFacts,
     /// fio's processor time in percent of the run: user, kernel.
     pub fio_cpu_percent: (Option<f64>, Option<f64>),

@@ -14,13 +14,13 @@ use iolens_observe::topology::thread_cpu_s;
 
 const MIB: u64 = 1 << 20;
 const READ_BYTES: usize = 4096;
-/// Direct I/O wants buffers aligned to the logical block; 4096 satisfies every disk.
+/// Direct I/O needs buffers aligned to the logical block; 4096 satisfies every disk.
 const ALIGN: usize = 4096;
 
 /// Shape of the load. All of it happens in one scratch file, which has no name while it is used.
 #[derive(Debug, Clone)]
 pub struct BurstyLoad {
-    /// Directory of the scratch file; it must lie on a disk (direct I/O).
+    /// Directory of the scratch file; it must be on a disk (direct I/O).
     pub dir: PathBuf,
     /// How long to run, after the preparation.
     pub duration: Duration,
@@ -78,7 +78,7 @@ impl BurstyLoad {
     /// Makes the scratch file and measures how much the disk takes in a quarter of a second.
     ///
     /// # Errors
-    /// The directory cannot be written, has no room, or lies on a file system without direct I/O (tmpfs, for instance).
+    /// The directory cannot be written, has no space, or is on a file system without direct I/O (tmpfs, for instance).
     pub fn prepare(self) -> io::Result<Scratch> {
         let path = self.dir.join(format!("iolens-demo-{}.scratch", std::process::id()));
         let direct_flag = rustix::fs::OFlags::DIRECT.bits() as i32;

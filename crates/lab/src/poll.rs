@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::bracket::Disk;
 
-/// One cell.
+/// One cell of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollCell {
-    /// How many disks.
+    /// Number of disks polled.
     pub disks: usize,
     /// I/Os that the load keeps in flight on each.
     pub workers: u32,
@@ -23,7 +23,7 @@ pub struct PollCell {
     pub target_percent: f64,
 }
 
-/// The experiment.
+/// Plan of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollPlan {
     /// Directory of the scratch files.
@@ -35,18 +35,18 @@ pub struct PollPlan {
     /// Block devices that the user gave to lose, instead of loop devices.
     #[serde(default)]
     pub given: Vec<PathBuf>,
-    /// All cells.
+    /// Cells in the order of the plan.
     pub cells: Vec<PollCell>,
 }
 
 /// One disk over one second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Kernel name.
+    /// Kernel name of the disk.
     pub device: String,
     /// Monotonic clock at the two polls.
     pub from_ns: i64,
-    /// The later one.
+    /// Time of the second reading, in nanoseconds.
     pub to_ns: i64,
     /// Utilisation by polling, in percent.
     pub poll_percent: f64,
@@ -62,7 +62,7 @@ pub struct Second {
 /// What a cell gave.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PollResult {
-    /// Which cell.
+    /// The cell of this result.
     pub cell: PollCell,
     /// `CONFIG_HZ`.
     pub hz: Option<u32>,

@@ -1,4 +1,4 @@
-//! Polling under load, with the truth from every I/O beside it.
+//! Polling under load, beside the exact utilisation from every I/O.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,7 +68,7 @@ pub fn run(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], w
                 }
             })
         })?;
-        fill_truth(&recording, disks, whole.machine.hz, &mut result.seconds)?;
+        fill_exact(&recording, disks, whole.machine.hz, &mut result.seconds)?;
         experiment.finish_cell(id, &result)?;
         watcher.run_done();
     }
@@ -140,9 +140,9 @@ const REGIMES: [(Regime, &str); 4] = [
     (Regime::Sampled, "6.10 and later"),
 ];
 
-/// Exact busy time of each second from the I/Os of the recording, and what each kernel's estimator would have made of
+/// Exact busy time of each second from the I/Os of the recording, and each kernel's estimate of
 /// them; nothing if it has counters only.
-fn fill_truth(recording: &Path, disks: &[Disk], hz: Option<u32>, seconds: &mut [Second]) -> Result<()> {
+fn fill_exact(recording: &Path, disks: &[Disk], hz: Option<u32>, seconds: &mut [Second]) -> Result<()> {
     let r = Recording::open(recording)?;
     let Some(zero) = r.meta().start_monotonic_ns else { return Ok(()) };
     if r.ios_stored() == 0 {

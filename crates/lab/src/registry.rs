@@ -1,7 +1,7 @@
 //! The list of what an experiment made on the machine, by which [`clean`] takes away what a killed one left.
 //!
 //! An experiment's directory may have been prepared or changed by another user, so nothing in it says what may be
-//! removed. The list lies in the user's state directory, where this user alone writes; the experiment's directory holds
+//! removed. The list is in the user's state directory, where only this user writes; the experiment's directory holds
 //! its number. Things are known by device and inode, are called by our own names, and are removed relative to their
 //! open directory: what was put in their place stays.
 
@@ -58,10 +58,10 @@ struct Entry {
     id: Identity,
 }
 
-/// The list as it lies in the state directory.
+/// The list as stored in the state directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct List {
-    /// The experiment's directory.
+    /// Identity of the experiment's directory.
     experiment: Identity,
     entries: Vec<Entry>,
 }
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_somebody_else_wrote_is_not_obeyed() {
+    fn a_list_of_another_user_is_ignored() {
         let (tmp, experiment, registry) = place();
         let victim = tmp.path().join("victim");
         fs::create_dir(&victim).expect("makes");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_one_experiment_is_not_that_of_another() {
+    fn experiments_have_separate_lists() {
         let (tmp, experiment, registry) = place();
         let other = tmp.path().join("other");
         fs::create_dir(&other).expect("makes");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_the_place_of_ours_stays() {
+    fn replaced_files_are_not_removed() {
         let (tmp, _, registry) = place();
         let (dir, victim) = (tmp.path().join("dir"), tmp.path().join("victim"));
         for made in [&dir, &victim] {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_undone_stays_on_the_list() {
+    fn failed_cleanups_stay_on_the_list() {
         let (_tmp, experiment, registry) = place();
         let full = experiment.join(MOUNT_POINT);
         fs::create_dir(&full).expect("makes");

@@ -17,15 +17,15 @@ pub const INTERRUPTED: &str = "interrupted; the same command goes on where it st
 
 /// The program around an experiment: it shows progress and says when to stop.
 pub trait Watcher {
-    /// So many runs are left, each of which should take `seconds_per_run`.
+    /// So many runs are left, of about `seconds_per_run` each.
     fn begin(&self, runs: usize, seconds_per_run: f64);
-    /// A run begins.
+    /// A run starts.
     fn run(&self, label: &str);
     /// A run is complete.
     fn run_done(&self);
     /// No run is left.
     fn end(&self);
-    /// The user wants it to stop.
+    /// The user requests a stop.
     fn interrupted(&self) -> bool;
 }
 
@@ -77,7 +77,7 @@ pub fn recorded<T: Send>(
 /// Fails unless there is space for one more recording where the experiment's directory is.
 ///
 /// # Errors
-/// Too little space.
+/// The disk has too little space.
 pub fn space_for_a_run(experiment: &std::path::Path) -> Result<()> {
     crate::scratch::need_room(experiment, KEEP_BYTES)
         .context("no room for the next run's recording; free some and give the same command again")

@@ -175,12 +175,12 @@ fn complain(what: &str, path: &Path, e: &io::Error) {
 /// A file of ours.
 #[derive(Debug)]
 pub struct ScratchFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     place: Place,
 }
 
-/// Drops the pages of this file or device, and nobody else's, from the page cache.
+/// Drops the pages of this file or device, and no others, from the page cache.
 ///
 /// # Errors
 /// It cannot be opened or synced.
@@ -213,7 +213,7 @@ impl Drop for ScratchFile {
 /// A folder of ours, with what is in it.
 #[derive(Debug)]
 pub struct ScratchTree {
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
     place: Place,
 }
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_gone_after_a_kill_and_nothing_else() {
+    fn cleanup_after_a_kill_removes_only_our_files() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let r = registry(dir.path());
         let kept = dir.path().join("precious");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_refused_before_anything_is_written() {
+    fn oversized_requests_are_refused_before_writing() {
         let dir = tempfile::tempdir().expect("temporary directory");
         let e = registry(dir.path()).file(&dir.path().join("iolens-lab-huge"), 1 << 60).expect_err("no such disk");
         assert!(e.to_string().contains("MiB free"), "{e}");

@@ -33,9 +33,9 @@ pub struct Anova {
     pub effects_a: Vec<f64>,
     /// Effects of the levels of B.
     pub effects_b: Vec<f64>,
-    /// Factor A.
+    /// Variation of factor A.
     pub a: Source,
-    /// Factor B.
+    /// Variation of factor B.
     pub b: Source,
     /// What A and B do together beyond their sum; `None` without replicates, where it cannot be distinguished from error.
     pub interaction: Option<Source>,
@@ -52,7 +52,7 @@ pub struct Anova {
 /// Why no analysis could be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AnovaError {
-    /// Too few levels.
+    /// A factor has too few levels.
     #[error("two levels of each factor are needed")]
     TooFewLevels,
     /// Cells of different size, or an empty one.
@@ -187,9 +187,9 @@ pub fn tukey_hsd(anova: &Anova, alpha: f64) -> Vec<PairDifference> {
 /// A mean with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MeanInterval {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
-    /// Their mean.
+    /// Arithmetic mean.
     pub mean: f64,
     /// Half width of the interval by Student's t; `None` of a single value.
     pub half_width: Option<f64>,
@@ -209,7 +209,7 @@ pub fn mean_interval(values: &[f64], alpha: f64) -> Option<MeanInterval> {
     Some(MeanInterval { n, mean, half_width })
 }
 
-/// Jain's index of fairness: 1 if all get the same, 1/n if one gets all. `None` if nobody gets anything.
+/// Jain's index of fairness: 1 if all get the same, 1/n if one gets all. `None` if all get nothing.
 pub fn jain_fairness(shares: &[f64]) -> Option<f64> {
     let square_sum: f64 = shares.iter().map(|x| x * x).sum();
     (square_sum > 0.0).then(|| shares.iter().sum::<f64>().powi(2) / (shares.len() as f64 * square_sum))

@@ -16,7 +16,7 @@ fn metric(name: &str, log: bool) -> Vec<Vec<Vec<f64>>> {
     ["ext4", "FAT32", "NTFS"].into_iter().map(of).collect()
 }
 
-/// Equal as far as the six digits that are printed tell.
+/// Equal within the six printed digits.
 fn same(got: f64, printed: &str, what: &str) {
     let want: f64 = printed.parse().unwrap();
     assert!((got - want).abs() <= 6e-6 * want.abs() + 1e-12, "{what}: {got} is not {printed}");

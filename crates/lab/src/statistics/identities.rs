@@ -51,7 +51,7 @@ impl DeviceSide {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeviceSource {
-    /// Counters read right before and right after the run: exact, if nobody else used the disk.
+    /// Counters read right before and right after the run: exact, if no other process used the disk.
     Bracket,
     /// fio's own `disk_util`, which samples every 250 ms: up to that much is missing at both ends.
     FioSampling,
@@ -107,11 +107,11 @@ pub struct RunFacts {
 pub struct Identity {
     /// Its name in the definitions, with the direction.
     pub id: String,
-    /// What it says.
+    /// The identity as text.
     pub text: &'static str,
-    /// Left side.
+    /// Value of the left side.
     pub left: f64,
-    /// Right side.
+    /// Value of the right side.
     pub right: f64,
     /// Left less right, in percent of the right side; `None` if that is 0.
     pub residual_percent: Option<f64>,
@@ -183,7 +183,7 @@ fn device_identities(r: &RunFacts, side: usize, out: &mut Vec<Identity>) {
     let (a, d) = (&r.app[side], &r.device[side]);
     let per_io = a.bytes / a.ios;
     let count = count_tolerance(r, side);
-    // Without the device's bytes its requests of known size stand for them.
+    // Without the device's bytes its requests of known size give them.
     let bytes =
         d.bytes.or_else(|| a.block_bytes.filter(|b| r.max_request_bytes.is_none_or(|m| *b <= m)).map(|b| b * d.ios));
     if let Some(bytes) = bytes {
@@ -217,7 +217,7 @@ fn whole_identities(r: &RunFacts, out: &mut Vec<Identity>) {
         out.push(identity("I7", 2, text, q / window_ms, ticks / window_ms, (ios.sqrt() + 10.0) / window_ms));
     }
     if let (Some(busy), Some(util)) = (r.io_ticks_ms, r.util_percent) {
-        // The application samples every 250 ms, and its setup lies in our window but not in its own.
+        // The application samples every 250 ms, and its setup is in our window but not in its own.
         let setup_s = (r.window_s - r.runtime_s).max(0.0);
         let tolerance = 100.0 * (0.25 + setup_s) / r.runtime_s + 1.0;
         out.push(identity(
@@ -242,7 +242,7 @@ pub enum Verdict {
         /// Share of the application's bytes that did not come from (or go to) the device during the run, in percent.
         hit_percent: f64,
     },
-    /// The device read more than was asked for.
+    /// The device read more than requested.
     Readahead {
         /// Device bytes over application bytes.
         ratio: f64,
@@ -275,7 +275,7 @@ pub enum Verdict {
         /// Of so many I/Os of the application.
         ios_per_request: f64,
     },
-    /// Somebody else used the device.
+    /// Another process used the device.
     OtherWriters {
         /// Who, with the most bytes first.
         who: Vec<String>,
@@ -289,14 +289,14 @@ pub enum Verdict {
     },
     /// Identities fail and none of the above accounts for it.
     Unexplained {
-        /// Their names.
+        /// Names of the identities that failed.
         failed: Vec<String>,
     },
 }
 
-/// How many requests an I/O becomes on average from which it is called splitting: below it lie single unaligned I/Os.
+/// How many requests an I/O becomes on average from which it counts as splitting: fewer are single unaligned I/Os.
 const MIN_SPLITS: f64 = 1.05;
-/// How much of the bytes counts as a difference: below it lie metadata and counting edges.
+/// Share of the bytes that counts as a difference: less is metadata and edges of the window.
 const NOTICEABLE: f64 = 0.02;
 
 /// What happened, most important first; [`Verdict::Agree`] alone if nothing did and every identity holds.
@@ -385,7 +385,7 @@ fn throttle_verdict(r: &RunFacts, side: usize) -> Option<Verdict> {
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict as a sentence.
     pub fn sentence(&self) -> String {
         match self {
             Verdict::Agree => "application and device agree: every I/O reached the device as it was issued".to_owned(),
@@ -395,7 +395,7 @@ impl Verdict {
                 )
             }
             Verdict::Readahead { ratio } => {
-                format!("readahead: the device read {ratio:.2} times what the application asked for")
+                format!("readahead: the device read {ratio:.2} times what the application requested")
             }
             Verdict::ReadaheadCap { request_bytes, doubled } => {
                 let what =

@@ -158,7 +158,7 @@ fn each_mechanism_gets_its_verdict() {
 }
 
 #[test]
-fn what_others_did_is_taken_off() {
+fn io_of_other_processes_is_subtracted() {
     let mut r = run(4096.0, true, device(1500.0, 6_144_000.0, 0.0, 1400.0));
     assert!(identities(&r).iter().any(|i| i.id == "I4.r" && !i.holds));
     r.foreign[0] = Foreign { ios: 500.0, bytes: 2_048_000.0 };

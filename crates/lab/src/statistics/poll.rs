@@ -1,8 +1,8 @@
-//! A20: how well, and at what cost, polling the kernel's counters tells utilisation.
+//! A20: how well, and at what cost, polling the kernel's counters measures utilisation.
 
 use serde::Serialize;
 
-/// What may lie between two readings of the same counter, and between a reading and the truth, in percentage points.
+/// Tolerance between two readings of the same counter, and between a reading and the exact value, in percentage points.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ErrorBudget {
     /// One tick of the kernel's clock over the interval: the counter advances in ticks.
@@ -29,7 +29,7 @@ impl ErrorBudget {
 /// A box plot's numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BoxStats {
-    /// How many values.
+    /// Number of values.
     pub n: usize,
     /// Mean.
     pub mean: f64,

@@ -28,7 +28,7 @@ pub fn render(results: &[PollResult], plan: &Value) -> Rendered {
     let sections = vec![
         latency(results),
         against_iostat(results, hz, within, all),
-        against_truth(results, hz, release),
+        against_exact(results, hz, release),
         kernels(results, release),
     ];
     Rendered {
@@ -45,11 +45,11 @@ pub fn render(results: &[PollResult], plan: &Value) -> Rendered {
 }
 
 fn method(plan: &Value) -> Vec<String> {
-    let of_load = "fio kept as many 8 KiB direct I/Os in flight on each disk as a cell says (libaio, 75 % reads, randrw:1000: a new place every 1000 I/Os), its rate found by trial for the utilisation aimed at.";
+    let of_load = "fio kept as many 8 KiB direct I/Os in flight on each disk as a cell says (libaio, 75 % reads, randrw:1000: a new place every 1000 I/Os), its rate calibrated for the target utilisation.";
     vec![
         format!("{of_load} Each cell lasted {} s.", plan["plan"]["seconds"]),
         "The counters were polled at the instant when `iostat -dxy 1` had printed its rows, so that both cover the same second; each way of polling was timed 20 times a second under that load.".to_owned(),
-        "The truth of a second is the union of all its I/Os in the recording, from the kernel's accounting start to completion. Seconds in which the recording missed an I/O have none.".to_owned(),
+        "The exact utilisation of a second is the union of all its I/Os in the recording, from the kernel's accounting start to completion. Seconds with a lost I/O have none.".to_owned(),
         "Budget against iostat: one tick of the kernel's clock, and a hundredth of a second, to which iostat knows its interval. Boxes reach from the first to the third quartile, whiskers to the last value within 1.5 box heights, + is the mean.".to_owned(),
     ]
 }
@@ -181,7 +181,7 @@ fn against_iostat(results: &[PollResult], hz: u32, within: usize, all: usize) ->
     }
 }
 
-fn against_truth(results: &[PollResult], hz: u32, release: &str) -> Section {
+fn against_exact(results: &[PollResult], hz: u32, release: &str) -> Section {
     let tick = ErrorBudget::new(hz, 1.0, 100.0).tick_pp;
     let compared = results.iter().flat_map(|r| &r.seconds).filter(|s| s.exact_percent.is_some()).count();
     let all: usize = results.iter().map(|r| r.seconds.len()).sum();
@@ -190,12 +190,12 @@ fn against_truth(results: &[PollResult], hz: u32, release: &str) -> Section {
         title: "Error against exact (traced) utilisation (percentage points)".to_owned(),
         paragraphs: vec![
             format!("The counter itself is an estimate: {about}. {compared} of {all} seconds have an exact value."),
-            "Agreement with iostat says nothing of this: both read the same counter.".to_owned(),
+            "Agreement with iostat does not show this error: both read the same counter.".to_owned(),
         ],
         tables: vec![difference_table(results, |s| s.exact_percent)],
         figures: difference_figures(
             results,
-            "|poll - truth| (pp)",
+            "|poll - exact| (pp)",
             |s| s.exact_percent,
             &[("one tick".to_owned(), tick)],
         ),
@@ -203,7 +203,7 @@ fn against_truth(results: &[PollResult], hz: u32, release: &str) -> Section {
     }
 }
 
-/// Signed errors of one generation of kernels over all seconds that `cells` have: its estimate less the truth.
+/// Signed errors of one generation of kernels over all seconds that `cells` have: its estimate less the exact value.
 fn errors<'a>(cells: impl Iterator<Item = &'a PollResult>, kernels: &str) -> Vec<f64> {
     let error = |s: &Second| {
         let (_, percent) = s.estimates_percent.iter().find(|e| e.0 == kernels)?;
@@ -220,8 +220,7 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
         }
     }
     let aimed = targets(results);
-    let mut chart =
-        BoxChart { y: "%util less the truth (pp)".to_owned(), groups: names.clone(), ..BoxChart::default() };
+    let mut chart = BoxChart { y: "%util less exact (pp)".to_owned(), groups: names.clone(), ..BoxChart::default() };
     let mut rows = Vec::new();
     for (group, name) in names.iter().enumerate() {
         for t in &aimed {
@@ -243,7 +242,7 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
     let said = match rows.is_empty() {
         true => "There are no single I/Os to compute it from.".to_owned(),
         false => format!(
-            "The kernel's way to count busy time has changed several times. This is the error budget of each generation for the very same I/Os (a port of its estimator, fed with the recording), beside this kernel's ({release})."
+            "The kernel's estimator of busy time has changed several times. This is the error of each generation for the same I/Os (a port of its estimator, applied to the recording), beside this kernel's ({release})."
         ),
     };
     let headings = ["kernels", "utilisation", "n", "mean error", "median error", "p99 of |error|", "max of |error|"];

@@ -36,7 +36,7 @@ pub struct Prediction {
     pub block_bytes: f64,
     /// Time of one call served by the cache, in seconds.
     pub call_s: f64,
-    /// What limits it.
+    /// The bottleneck: CPU, disk, or both in turn.
     pub regime: Regime,
     /// Calls per second over the whole run.
     pub ios_per_s: f64,

@@ -47,11 +47,11 @@ pub struct PageCacheFit {
     pub disk_bytes_per_s: Interval,
     /// Bytes of the file.
     pub file_bytes: f64,
-    /// Every block size.
+    /// One point per block size.
     pub points: Vec<CachePoint>,
     /// Mean of the errors' absolute values, in percent.
     pub mean_abs_error_percent: f64,
-    /// Largest of them.
+    /// Largest absolute error, in percent.
     pub max_abs_error_percent: f64,
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     fn cold(model: &PageCacheModel, bs: f64) -> ColdRun {
         let p = model.predict(bs);
-        // A run that the processor limits takes from the disk what it asks for.
+        // A CPU-bound run gets all it requests from the disk.
         let rate = if p.regime == Regime::Cpu { bs / p.call_s } else { model.disk_bytes_per_s };
         let bytes = model.file_bytes.min(rate * model.run_s);
         ColdRun { block_bytes: bs, ios_per_s: p.ios_per_s, run_s: model.run_s, disk_phase: Some((bytes, bytes / rate)) }
@@ -152,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_machine_that_obeys_the_model_is_recovered(
+        fn parameters_of_a_simulated_machine_are_recovered(
             call_s in 2e-7f64..5e-6, copy in 1e9f64..2e10, disk in 2e7f64..5e8, run_s in 3.0f64..60.0,
         ) {
             let model = PageCacheModel { call_s, copy_bytes_per_s: copy, disk_bytes_per_s: disk, file_bytes: 1e9, run_s };

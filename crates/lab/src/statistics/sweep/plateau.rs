@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A constant up to a block size, halved with every doubling beyond it.
+/// IOPS-bound up to a block size, bandwidth-bound above.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Plateau {
     /// Height, in the unit of the values.
@@ -27,7 +27,7 @@ const MAX_FALL: f64 = -0.5;
 /// Fits `points` of (position, value), both above 0; `None` with fewer than four.
 ///
 /// The breakpoint is searched on a grid of 1/16 octave and chosen by the sum of squares. It is reported where the Bayesian
-/// information criterion prefers it to every single line, where at least three points lie before and two behind it, and
+/// information criterion prefers it to every single line, where at least three points are before and two behind it, and
 /// where those before it are flat by themselves: a curve that bends slowly has no plateau.
 pub fn plateau(points: &[(f64, f64)]) -> Option<Plateau> {
     let logs: Vec<(f64, f64)> =
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_falls_slowly_or_bends_gently_has_no_plateau() {
+    fn slowly_falling_curves_have_no_plateau() {
         let of = |f: &dyn Fn(f64) -> f64| {
             plateau(&(9..22).map(|i| (2f64.powi(i), f(2f64.powi(i)))).collect::<Vec<_>>()).expect("fits").breakpoint
         };

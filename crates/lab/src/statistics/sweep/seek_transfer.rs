@@ -25,7 +25,7 @@ pub struct Interval {
 /// A point and what the fit says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FitPoint {
-    /// The measurement.
+    /// Measured point of the sweep.
     pub point: SweepPoint,
     /// Requests per second that the model predicts.
     pub predicted_ios_per_s: f64,
@@ -192,7 +192,7 @@ mod tests {
 
     /// The region in which every point rounds to its printed value; `None` if no straight line does.
     fn feasible_region(points: &[SweepPoint], max_request: f64, rounding: f64) -> Option<FeasibleRegion> {
-        // Each point is a strip low <= a + k b <= high; the region is a polygon whose corners lie on two edges.
+        // Each point is a strip low <= a + k b <= high; the region is a polygon whose corners are on two edges.
         let strips: Vec<(f64, f64, f64)> = points
             .iter()
             .map(|p| {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_their_rounding_leaves_open() {
+    fn rounding_leaves_a_tolerance() {
         let r = feasible_region(&published(), M, 0.5).expect("a line fits");
         // The corners are exact; a search on a grid finds a slightly smaller region: 4.745..4.960 and 6.872..6.954 ms.
         assert_eq!((shown(r.a_s.0 * 1e3, 3), shown(r.a_s.1 * 1e3, 3)), (4.741, 4.964));

@@ -8,16 +8,16 @@ use super::{
 use crate::statistics::anova::{MeanInterval, mean_interval};
 use crate::statistics::identities::{RunFacts, Verdict, identities, verdicts};
 
-/// One run.
+/// Result of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPoint {
     /// What it shares with other block sizes: pattern, engine, cache, depth.
     pub series: String,
     /// Bytes per I/O.
     pub block_bytes: f64,
-    /// Both sides.
+    /// Measurements of the application and of the device.
     pub facts: RunFacts,
-    /// Whether the file was in the page cache from the beginning: such runs only tell what calls and copies cost.
+    /// Whether the file was in the page cache from the beginning: such runs only measure the cost of calls and copies.
     pub warm: bool,
     /// Whether it read the file from its beginning to its end, over and over.
     pub sequential_read: bool,
@@ -34,7 +34,7 @@ pub struct IdentityRow {
     pub block_bytes: f64,
     /// Its name in the definitions, with the direction.
     pub id: String,
-    /// What it says.
+    /// The identity as text.
     pub text: &'static str,
     /// Left side, mean.
     pub left: f64,
@@ -46,7 +46,7 @@ pub struct IdentityRow {
     pub tolerance: f64,
     /// In how many replicates it holds.
     pub holds: usize,
-    /// Replicates.
+    /// Number of replicates.
     pub n: usize,
 }
 
@@ -80,9 +80,9 @@ pub struct SweepRow {
 /// A series of block sizes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SweepSeries {
-    /// Its name.
+    /// Name of the metric.
     pub name: String,
-    /// By block size.
+    /// One row per block size.
     pub rows: Vec<SweepRow>,
     /// Where the application's rate stops being flat.
     pub plateau: Option<Plateau>,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_agrees_only_if_every_replicate_does_and_every_identity_holds() {
+    fn a_row_agrees_only_if_all_replicates_and_identities_agree() {
         let mut odd = run(4096.0, 1000.0);
         odd.facts.device[0].ios = 940.0; // more bytes per request than the application issued, without a merge
         for runs in [vec![odd.clone()], vec![run(4096.0, 1000.0), odd]] {
