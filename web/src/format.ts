@@ -94,7 +94,7 @@ export function span(seconds: Maybe): string {
   return micros(seconds * 1e6);
 }
 
-/** Digits after the point of a second that tell slots of `step` seconds apart. */
+/** Digits after the decimal point that distinguish slots of `step` seconds. */
 export function decimals(step: number): number {
   return Math.max(0, Math.min(6, Math.ceil(-Math.log10(step) - 1e-9)));
 }

@@ -13,7 +13,7 @@ const LOG_COLUMNS = new Set<ColumnName>([
   "r_mean", "r_p50", "r_p90", "r_p99", "r_max", "w_mean", "w_p50", "w_p90", "w_p99", "w_max", "f_max", "q_mean",
 ]);
 
-/** A level whose columns are unpacked when first asked for. */
+/** A level whose columns are unpacked on first use. */
 export class Slots {
   readonly from: number;
   readonly step: number;

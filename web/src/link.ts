@@ -1,7 +1,7 @@
 import type { Store } from "./store";
 import type { Range } from "./zoom";
 
-/** The view as it stands in the page's address, so that a reader can send it: `#t=37.325-39.575&d=nvme0n1`. */
+/** The view as encoded in the page's address, so that a reader can share it: `#t=37.325-39.575&d=nvme0n1`. */
 export function write(range: Range, whole: boolean, scope: string | undefined): string {
   const parts = [
     whole ? "" : `t=${range.from.toFixed(3)}-${range.to.toFixed(3)}`,
@@ -10,7 +10,7 @@ export function write(range: Range, whole: boolean, scope: string | undefined): 
   return parts.filter(Boolean).join("&");
 }
 
-/** What an address asks for; nonsense is ignored. */
+/** The view in an address; invalid parts are ignored. */
 export function read(hash: string): { range: Range | null; scope: string | null } {
   const params = new URLSearchParams(hash.replace(/^#/, ""));
   const [from, to] = (params.get("t") ?? "").split("-").map(Number);

@@ -66,7 +66,7 @@ const system = () => matchMedia("(prefers-color-scheme: dark)");
 
 let choice: Choice | null = null;
 
-/** Light or dark as chosen by hand, else as the system wants it. */
+/** Light or dark as chosen by the user, else the system's preference. */
 export function current(): Choice {
   return choice ?? (system().matches ? "dark" : "light");
 }

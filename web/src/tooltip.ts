@@ -24,7 +24,7 @@ export function tooltip(): HTMLElement {
     tip.hidden = false;
     place(tip, e.getBoundingClientRect());
   };
-  // Scrolling moves things under a pointer that rests: nobody points at those.
+  // Scrolling moves elements under a resting pointer: that is no hover.
   let rest = "";
   document.addEventListener("pointerover", (e) => {
     const place = `${e.clientX} ${e.clientY}`;

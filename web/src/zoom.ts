@@ -4,7 +4,7 @@ export interface Range {
   to: number;
 }
 
-/** `range` moved and stretched as little as needed to lie within `bounds` and be at least `minSpan` long. */
+/** `range` moved and stretched as little as needed to fit within `bounds` and be at least `minSpan` long. */
 export function clamp(range: Range, bounds: Range, minSpan: number): Range {
   const whole = bounds.to - bounds.from;
   const span = Math.min(whole, Math.max(minSpan, range.to - range.from));

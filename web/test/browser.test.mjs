@@ -97,7 +97,7 @@ function anyReport(path) {
   test("draws every chart within two seconds", async () => {
     const page = await open(await path());
     const ms = Number(await page.locator("html").getAttribute("data-ready"));
-    console.error(`rendered after ${ms} ms (wanted: under 2000 ms)`);
+    console.error(`rendered after ${ms} ms (target: under 2000 ms)`);
     for (const panel of ["iops", "throughput", "latency", "busy", "inflight", "heat-read"]) {
       const n = await colours(page, `[data-panel="${panel}"] canvas`);
       assert.ok(n > 20, `${panel} shows ${n} colours`);
@@ -302,7 +302,7 @@ describe("devices together, and the ways of bios", { skip: missing ?? false }, (
     assert.match(await card.textContent(), /Any.*61\.5 %.*Reads.*40 %.*Writes.*30 %.*Both.*8\.5 %.*Mean.*33\.3 %.*Busiest.*44\.8 %/s);
     assert.match(await card.textContent(), /Left out.*dm-0/s);
     assert.deepEqual(await share(card.locator("li rect:not(.track)").nth(0)), [0, 61.5]);
-    assert.equal(await page.locator('[data-panel="stages"]').count(), 0, "told of one device");
+    assert.equal(await page.locator('[data-panel="stages"]').count(), 0, "shown for one device");
     assert.equal(await page.locator("main img").count(), 0);
     const slots = page.locator(".table", { hasText: "Concurrency in 2 ms slots" });
     assert.equal(await slots.locator("tbody th", { hasText: "all together" }).count(), 3);
@@ -335,7 +335,7 @@ describe("devices together, and the ways of bios", { skip: missing ?? false }, (
 });
 
 describe("counters only", { skip: missing ?? false }, () => {
-  test("draws what counters tell and says what they do not", async () => {
+  test("draws what counters contain and says what they lack", async () => {
     const page = await open(await written("counters.html", synth.counters(60)));
     for (const panel of ["iops", "throughput", "latency", "busy"]) {
       const n = await colours(page, `[data-panel="${panel}"] canvas`);

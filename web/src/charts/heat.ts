@@ -23,7 +23,7 @@ export class HeatChart {
   constructor(readonly cls: "read" | "write", readonly store: Store) {
     const title = cls === "read" ? "Read latency heat map" : "Write latency heat map";
     const known = store.base?.column(cls === "read" ? "r_p50" : "w_p50") != null;
-    this.#empty.textContent = known ? `No ${cls}s in this recording.` : "This source does not tell single latencies.";
+    this.#empty.textContent = known ? `No ${cls}s in this recording.` : "This source has no single latencies.";
     this.root = h(
       "section",
       { class: `panel heat ${cls}`, tabindex: "0", role: "group", "data-panel": `heat-${cls}`, onkeydown: keys(store) },

@@ -1,7 +1,7 @@
 import { theme } from "../theme";
 import type { Store } from "../store";
 
-/** Where a chart's plotting area lies on its canvas, and how times map onto it; all in canvas pixels. */
+/** Position of a chart's plotting area on its canvas, and how times map onto it; all in canvas pixels. */
 export interface Plot {
   ctx: CanvasRenderingContext2D;
   left: number;

@@ -13,9 +13,9 @@ export interface SeriesSpec {
   fill?(): string;
   /** Hidden together with this class. */
   cls?: "read" | "write";
-  /** Column that tells of how many I/Os a value is made. */
+  /** Column with the number of I/Os behind a value. */
   count?: ColumnName;
-  /** Off until asked for, unless the recording lacks `insteadOf`. */
+  /** Off until switched on, unless the recording lacks `insteadOf`. */
   quiet?: boolean;
   insteadOf?: ColumnName;
 }

@@ -30,7 +30,7 @@ export class TimeChart {
   readonly #readout = h("div", { class: "float" });
   readonly #chips: HTMLButtonElement[] = [];
   readonly #on: boolean[];
-  /** Peaks first: they lie behind. */
+  /** Peaks first: they are drawn behind. */
   readonly #lines: Line[];
   #plot: uPlot | null = null;
   #level: Slots | undefined;
@@ -181,7 +181,7 @@ export class TimeChart {
     placeBeside(this.#readout, u, left);
   }
 
-  /** A line's value at the cursor, the peak within the slot, and a warning when few I/Os stand behind it. */
+  /** A line's value at the cursor, the peak within the slot, and a warning when it is of few I/Os. */
   #reading(s: SeriesSpec, at: number, idx: number): HTMLElement | null {
     if (!this.#visible(s, at) || this.#chips[at]?.hidden) return null;
     const valueOf = (peak: boolean) => {

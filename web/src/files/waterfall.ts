@@ -21,7 +21,7 @@ const NAMES: Record<Stretch["kind"], string> = {
   sync: "sync",
 };
 
-/** What is known of where a request's time went, in the order of time; what lies between are gaps. */
+/** Known parts of a request's time, in order of time; gaps are between them. */
 export function stretches(r: SlowRequest): Stretch[] {
   if (r.class === "sync") return [{ from: 0, to: r.total_us, kind: "sync", text: `sync: ${format.micros(r.total_us)}` }];
   const out: Stretch[] = [];
@@ -30,7 +30,7 @@ export function stretches(r: SlowRequest): Stretch[] {
   const known = [...r.first_ios];
   if (slowest && !known.some((io) => io.after_us === slowest.after_us)) known.push(slowest);
   known.sort((a, b) => a.after_us - b.after_us);
-  // Behind the others: I/Os of which only the sums are known.
+  // Behind the others: I/Os with only their sums known.
   if (r.ios > known.length) {
     const last = r.first_ios.at(-1);
     const from = last ? last.after_us + last.us : (r.open_us ?? 0);
@@ -63,7 +63,7 @@ export function slowList(requests: SlowRequest[], width: number, at: (s: number)
   const legend = (Object.keys(NAMES) as Stretch["kind"][])
     .filter((k) => used.has(k))
     .map((k) => h("li", {}, h("i", { class: `swatch stretch ${k}` }), h("span", { text: NAMES[k] })));
-  const gaps = requests.some((r) => r.class !== "sync") ? h("li", {}, term("empty: the program's own time", "fileSlow")) : null;
+  const gaps = requests.some((r) => r.class !== "sync") ? h("li", {}, term("empty: think time", "fileSlow")) : null;
   return h("div", {}, h("ul", { class: "legend flat" }, ...legend, gaps), h("ol", { class: "slow" }, ...rows));
 }
 

@@ -83,7 +83,7 @@ export type Measure = "bytes" | "ios";
  */
 export interface PageData {
   /**
-   * Who did it: one row per process, cgroup or file and device.
+   * Attribution: one row per process, cgroup or file and device.
    */
   actors: ActorBlock[];
   /**

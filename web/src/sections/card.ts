@@ -10,7 +10,7 @@ export function card(id: string, title: string, definition: string, controls: HT
   );
 }
 
-/** What stands where a chart cannot be drawn. */
+/** Placeholder where a chart cannot be drawn. */
 export function emptyText(text: string): HTMLElement {
   return h("p", { class: "empty", text });
 }

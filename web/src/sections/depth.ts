@@ -30,7 +30,7 @@ export function attributionCard(store: Store, width: number): HTMLElement {
     { cls: "arrived", label: "by arrival", us: means(depth.attribution.arrived) },
   ];
   const seen = curves.flatMap(({ us }) => [...us].filter((v) => v > 0));
-  if (seen.length === 0) return show(emptyText("No I/O of which this is known."));
+  if (seen.length === 0) return show(emptyText("Not known for any I/O."));
   const frame = new Frame(width, HEIGHT, title);
   const [lo, hi] = roomy(Math.min(...seen), Math.max(...seen));
   const py = (us: number) => Math.log(us / lo) / Math.log(hi / lo);
@@ -77,7 +77,7 @@ export function rhythmCard(store: Store, width: number): HTMLElement {
   const classes = (["read", "write"] as const).filter((c) => store.show[c]);
   const rhythms = classes.flatMap((c) => depth.rhythm.filter((r) => r.class === c));
   const legend = h("ul", { class: "legend" }, ...rhythms.map((r) => legendRow(r.class, `${r.class}s`, inWords(r))));
-  const periods = rhythms.map((r) => (isTold(r) ? r.periodicity.period_s : null)).filter((p) => p !== null);
+  const periods = rhythms.map((r) => (isPeriodic(r) ? r.periodicity.period_s : null)).filter((p) => p !== null);
   // Slots must suit the period: jitter wider than a slot smears the peak.
   const merge = Math.max(1, Math.floor(Math.min(...periods, (level.to - level.from) / 40) / 25 / level.step), Math.ceil(level.n / 4096));
   const dt = level.step * merge;
@@ -100,11 +100,11 @@ export function rhythmCard(store: Store, width: number): HTMLElement {
     for (let k = 0; k <= lags && k < acf.length; k++) line += `${k ? "L" : "M"}${frame.x(k / lags).toFixed(1)},${frame.y(py(acf[k] ?? 0)).toFixed(1)}`;
     frame.add(s("path", { d: line, class: `line ${c}` }));
   }
-  for (const r of rhythms.filter(isTold)) frame.add(...periodMark(frame, r, lags * dt));
+  for (const r of rhythms.filter(isPeriodic)) frame.add(...periodMark(frame, r, lags * dt));
   return show(frame.svg, legend);
 }
 
-function isTold(r: Rhythm): boolean {
+function isPeriodic(r: Rhythm): boolean {
   return r.periodicity.verdict === "periodic" || r.periodicity.verdict === "tentative";
 }
 
@@ -121,7 +121,7 @@ function periodMark(frame: Frame, r: Rhythm, longest: number): SVGElement[] {
 function inWords(r: Rhythm): string {
   const p = r.periodicity;
   if (p.verdict === "insufficient-data") return `insufficient data: ${p.onsets} onsets`;
-  if (!isTold(r)) return `nothing that comes back beyond chance, ${p.onsets} onsets`;
+  if (!isPeriodic(r)) return `no periodicity detected, ${p.onsets} onsets`;
   const range = p.period_low_s !== null && p.period_high_s !== null ? ` (${format.number(p.period_low_s, 4)} to ${format.number(p.period_high_s, 4)})` : "";
   const sure = p.verdict === "tentative" ? ", tentative" : "";
   return `every ${format.number(p.period_s, 4)} s${range}, ${p.onsets_in_step} onsets in step over ${format.number(p.cycles)} periods, p = ${format.number(p.p_value, 2)}${sure}`;

@@ -63,7 +63,7 @@ export class Distributions {
       .map((c) => ({ c, buckets: openBuckets(scope.distributions.latency[c]?.[this.#stage], 1) }))
       .filter(({ buckets }) => buckets.length > 0);
     const title = "Latency distribution";
-    if (curves.length === 0) return card("latency-dist", title, "latencyDistribution", controls, emptyText("No I/O of which this time is known."));
+    if (curves.length === 0) return card("latency-dist", title, "latencyDistribution", controls, emptyText("This time is not known for any I/O."));
     const frame = new Frame(this.#width, HEIGHT, title);
     const lo = Math.min(...curves.map(({ buckets }) => buckets[0]?.[0] ?? 0));
     const hi = Math.max(...curves.map(({ buckets }) => (buckets.at(-1)?.[0] ?? 0) + 1), lo + 3 * PER_OCTAVE);
@@ -175,7 +175,7 @@ function plural(c: Class): string {
   return c === "flush" ? "flushes" : `${c}s`;
 }
 
-/** A row of buttons of which one is pressed. */
+/** A row of buttons with one pressed. */
 export function segmented<T extends string>(label: string, options: [T, string][], chosen: T, choose: (v: T) => void): HTMLElement {
   const buttons = options.map(([v, text]) =>
     h("button", { type: "button", text, "aria-pressed": String(v === chosen), onclick: () => choose(v) }),

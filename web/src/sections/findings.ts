@@ -31,7 +31,7 @@ export function foremost(evidence: Record<string, unknown>, most: number): [[str
   const ordered = [...plain].sort((a, b) => rank(a[0]) - rank(b[0]));
   const named = ordered.filter(([k]) => FOREMOST.includes(k)).length;
   const first = ordered.slice(0, named > 0 ? Math.min(most, named) : most);
-  // Who did it is always worth its line.
+  // The top consumer always gets a line.
   const cause = ordered.find(([k]) => k === "cause");
   if (cause && !first.includes(cause)) first[first.length - 1] = cause;
   return [first, known.filter((e) => !first.includes(e))];
@@ -67,7 +67,7 @@ export class Findings {
     const r = this.store.data.recording;
     if (r.source === "counters") return "This recording holds kernel counters, no single I/Os: bursts, starvation and rhythms cannot be found in it.";
     if (r.ios === 0) return `No block I/O completed during these ${format.span(r.duration_s)}: there is nothing to find, and nothing to draw.`;
-    return "Nothing stands out: no bursts beyond what one-second sampling shows, no starvation, no rhythm, no saturation.";
+    return "No findings: no bursts hidden by one-second sampling, no starvation, no periodicity, no saturation.";
   }
 
   #showAll(): void {

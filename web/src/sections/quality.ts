@@ -5,12 +5,12 @@ import * as format from "../format";
 
 const LOSS_REASONS: Record<string, string> = {
   "ring-full": "ring buffer overflow",
-  "slot-clash": "two requests wanted the same slot of the tracer's table",
+  "slot-clash": "two requests hashed to the same entry of the tracer's table",
   "writer-busy": "the disk that holds the recording was too slow",
   "disk-full": "no room on the disk that holds the recording",
   corrupt: "a damaged block of the recording",
   retention: "removed by the size limit (--keep)",
-  unseen: "their completion was not shown to the tracer",
+  unseen: "completion event never reached the tracer",
   unaccounted: "only the kernel's own counters show them",
   censored: "in flight when recording began, so their start is not known",
   import: "the imported log was cut or damaged",

@@ -12,7 +12,7 @@ export interface StageRow {
   /** What its `n` counts: several bios may share a request. */
   counts: "requests" | "bios";
   stats: Stage;
-  /** The whole, of which the others are shares. */
+  /** The total; the others are shares of it. */
   whole: boolean;
 }
 
@@ -32,7 +32,7 @@ const BIOS: [keyof NonNullable<DepthBlock["stages"]["bios"]>, string, string][] 
   ["q2c", "Q2C", "queued to completed"],
 ];
 
-/** The stages of which something is known: those of requests, then those of bios. */
+/** The known stages: those of requests, then those of bios. */
 export function stageRows(stages: DepthBlock["stages"]): StageRow[] {
   const { bios } = stages;
   const rows: StageRow[] = REQUESTS.map(([key, name, words]) => ({ name, words, counts: "requests", stats: stages[key], whole: key === "s2c" }));
@@ -40,7 +40,7 @@ export function stageRows(stages: DepthBlock["stages"]): StageRow[] {
   return rows.filter((r) => r.stats.n > 0);
 }
 
-/** One bar of a card whose bars lie under each other: from `from` to `to` percent. */
+/** One bar of a card with stacked bars: from `from` to `to` percent. */
 export function bar(cls: string, from: number, to: number, label: HTMLElement, words: string, value: string, definition: string): HTMLElement {
   const rect = s("rect", { x: from, y: 0, width: Math.max(to - from, 0.25), height: 10, class: cls });
   return h(
@@ -65,7 +65,7 @@ export function stagesCard(store: Store): HTMLElement {
   const rows = stageRows(depth.stages);
   const counts = depth.stages.bios ? "bios" : "requests";
   const shown = rows.filter((r) => r.counts === counts);
-  if (shown.every((r) => r.stats.share_percent === null)) return show(emptyText("No I/O of which the stages are known."));
+  if (shown.every((r) => r.stats.share_percent === null)) return show(emptyText("Stages are not known for any I/O."));
   let at = 0;
   const bars = shown.map((r) => {
     const share = r.stats.share_percent ?? 0;

@@ -126,7 +126,7 @@ export class Table<Row> {
     const cells = this.columns.map((c, i) => {
       const text = c.text(row);
       const cls = [c.numeric ? "num" : "", c.cls ?? "", text === ABSENT ? "absent" : ""].filter(Boolean).join(" ");
-      // Every number tells what it is, not only its column's title.
+      // Every number has its definition, not only its column's title.
       const definition = c.hint?.(row) ?? (c.numeric ? c.definition : undefined);
       return i === 0 ? h("th", { scope: "row", class: cls || undefined, text }) : h("td", { class: cls || undefined, "data-def": definition, text });
     });

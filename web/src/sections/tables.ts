@@ -125,7 +125,7 @@ export function deviceTables(store: Store): HTMLElement {
   const counters = store.data.recording.source === "counters";
   const depth = store.data.depth ?? [];
   const byName = new Map(depth.map((d) => [d.device, d]));
-  const nothing = counters ? "Counters do not tell single I/Os apart: see the charts for rates and means." : "No device completed any I/O.";
+  const nothing = counters ? "Counters hold no single I/Os; the charts show rates and means." : "No device completed any I/O.";
   return h(
     "section",
     { id: "devices" },
@@ -150,7 +150,7 @@ function side(name: string, pickSide: (a: ActorBlock) => ActorFlow): Column<Acto
 
 const TABS: [ActorBlock["by"], string][] = [["process", "Processes"], ["cgroup", "Control groups"], ["file", "Files"]];
 
-/** Who did it: by process, control group or file. */
+/** Attribution: by process, control group or file. */
 export class Actors {
   readonly root: HTMLElement;
   readonly #tabs = h("div");
@@ -168,7 +168,7 @@ export class Actors {
       ...side("Write", (a) => a.write),
     ];
     this.#table = new Table("Processes, control groups and files", columns, [], 4, "This recording does not say who did the I/O.");
-    this.root = h("section", { id: "actors" }, h("div", { class: "row" }, h("h2", { text: "Who did it" }), this.#tabs), this.#table.root);
+    this.root = h("section", { id: "actors" }, h("div", { class: "row" }, h("h2", { text: "Attribution (top consumers)" }), this.#tabs), this.#table.root);
     this.#by = TABS.find(([by]) => store.data.actors.some((a) => a.by === by))?.[0] ?? "process";
     this.#show();
   }

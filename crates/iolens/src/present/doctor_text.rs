@@ -13,7 +13,7 @@ use super::layout::size;
 pub enum Verdict {
     /// As wanted.
     Ok,
-    /// Missing, but not needed for the main job.
+    /// Missing, but not needed to record block I/O.
     Note,
     /// In the way.
     Problem,

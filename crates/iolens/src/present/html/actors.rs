@@ -1,4 +1,4 @@
-//! Who did it, with names.
+//! Attribution, with names.
 
 use iolens_core::analysis::overview::{ActorFlow, ActorKey, ActorSummary};
 use iolens_core::model::{DevId, Origin};

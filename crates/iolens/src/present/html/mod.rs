@@ -129,7 +129,7 @@ pub(super) struct PageData<'a> {
     /// Several devices together, and what passes through links.
     #[cfg_attr(test, schemars(with = "Vec<depth::SetOfPage>"))]
     sets: Vec<Value>,
-    /// Who did it: one row per process, cgroup or file and device.
+    /// Attribution: one row per process, cgroup or file and device.
     actors: Vec<ActorBlock>,
     /// Intervals in which I/Os are missing from the recording.
     lossy: Vec<LossBlock>,
