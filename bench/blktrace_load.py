@@ -16,17 +16,17 @@ DEVICE = 8 << 20
 
 def main():
     ios, out = int(sys.argv[1]), sys.argv[2]
-    lot = random.Random(1)
+    rng = random.Random(1)
     now, log, events = 1_000_000, 1 << 20, []
     for _ in range(ios):
-        now += 3_000 + lot.randrange(30_000)
-        write = lot.randrange(3) == 0
+        now += 3_000 + rng.randrange(30_000)
+        write = rng.randrange(3) == 0
         log += 8
-        sector = log if write else lot.randrange(1 << 28) * 8
+        sector = log if write else rng.randrange(1 << 28) * 8
         kind = WRITE if write else READ | SYNC
-        issue = now + 1_500 + lot.randrange(700)
-        done = issue + 20_000 + lot.randrange(250_000)
-        pid = lot.choice(PIDS)
+        issue = now + 1_500 + rng.randrange(700)
+        done = issue + 20_000 + rng.randrange(250_000)
+        pid = rng.choice(PIDS)
         events += [
             (now, sector, 1 | QUEUE | kind, pid),  # Q
             (now + 300, sector, 4 | kind, pid),  # G

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attaches programs that do nothing to tracepoints (bpf(2)) until it is interrupted: what they leave of a load's speed,
 no tracer that looks at these tracepoints can better. With --clock they read the clock: what is left then, no tracer can
-better that tells when these three things happened.
+better that records when these three events happen.
 
   bench/empty_programs.py [--clock] TRACEPOINT...
 """

@@ -80,7 +80,7 @@ class Loop:
 
 
 def contenders(iolens, pid, directory):
-    """Command and what tells that it is at work: a path that appears, or a word that it prints."""
+    """Command and the sign that it runs: a path that appears, or a word that it prints."""
     record = [iolens, "record", "-q", "--for", "5m", "-o"]
     rec = f"{directory}/r.iolens"
     empty = os.path.join(os.path.dirname(os.path.abspath(__file__)), "empty_programs.py")
@@ -146,13 +146,13 @@ def main():
     options = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit("recording needs root: run this as root")
-    wanted = options.only and options.only.split(",")
+    selected = options.only and options.only.split(",")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         loop = Loop(directory)
         ratios, alone = {}, []
         for _ in range(options.rounds):
             for name, (command, sign) in contenders(options.iolens, loop.process.pid, directory).items():
-                if wanted and name not in wanted:
+                if selected and name not in selected:
                     continue
                 ratio, about = run(loop, command, sign, directory)
                 if ratio is None:

@@ -60,7 +60,7 @@ def main():
         try:
             os.writev(fd, reply)
         except OSError:
-            # Interrupted in the meantime: nobody waits for it.
+            # The request was interrupted: no process waits for the reply.
             pass
 
     def serve(length, reply):
@@ -96,9 +96,9 @@ def main():
             # Asynchronous reads (bit 0) and direct I/O (bit 15), or a write would keep all others from their channels; large
             # writes (bit 5) and more than 32 pages in a request (bit 22): what is one request above shall be one here. Up
             # to 64 at once.
-            wanted = flags & (1 | 1 << 5 | 1 << 15 | 1 << 22)
+            granted = flags & (1 | 1 << 5 | 1 << 15 | 1 << 22)
             pages = MAX_WRITE // mmap.PAGESIZE
-            reply = struct.pack("<IIIIHHIIHHII24x", 7, min(minor, 31), ahead, wanted, 64, 48, MAX_WRITE, 1, pages, 0, 0, 0)
+            reply = struct.pack("<IIIIHHIIHHII24x", 7, min(minor, 31), ahead, granted, 64, 48, MAX_WRITE, 1, pages, 0, 0, 0)
         elif op == LOOKUP:
             if bytes(body).rstrip(b"\0") == b"disk":
                 reply = struct.pack("<QQQQII", 2, 0, 3600, 3600, 0, 0) + attributes(2, size)

@@ -8,7 +8,7 @@ runs=${1:-5}
 cargo build --release --locked -q -p iolens --example html_report
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 target/release/examples/html_report "$dir/hour.html" 3600
-printf 'size: %s bytes (wanted: under 2097152)\n' "$(stat -c %s "$dir/hour.html")"
+printf 'size: %s bytes (target: under 2097152)\n' "$(stat -c %s "$dir/hour.html")"
 if ! [ -x "${CHROMIUM:-/usr/bin/chromium}" ] || ! command -v node >/dev/null; then
   echo "SKIP: no Chromium or no node: not drawn"; exit 0
 fi

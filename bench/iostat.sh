@@ -3,7 +3,7 @@
 #
 #   bench/iostat.sh [IOLENS]      (default: target/release/iolens)
 #
-# Wanted: CPU per sample at most 0.20 of the reference's at 10 and at 500 devices; start-up no slower; below 4 MiB of
+# Target: CPU per sample at most 0.20 of the reference's at 10 and at 500 devices; start-up no slower; below 4 MiB of
 # resident memory; a poll within 1.15 of a bare pread; 1 kHz of one device below 1 % of a core.
 set -eu
 cd "$(dirname "$0")/.."

@@ -21,7 +21,7 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
 }
 """
 
-# What nobody who looks at these tracepoints can better.
+# Lower bound for any program on these tracepoints.
 PROGRAMS = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "empty_programs.py")]
 PLACES = ["block_io_start", "block_rq_issue", "block_rq_complete"]
 

@@ -5,7 +5,7 @@
 #
 #   bench/report.sh [IOLENS]      (default: target/release/iolens; MILLIONS="1 10 50", TRACED=2000000 I/Os for btt)
 #
-# Wanted: 10 million in under 4 s and 512 MiB on 2 cores; growth linear; at least 10 times less per I/O than blkparse and btt;
+# Target: 10 million in under 4 s and 512 MiB on 2 cores; linear growth; at least 10 times less per I/O than blkparse and btt;
 # of 500 devices 1 million in 3 s of CPU, 256 MiB and 2 MB of JSON.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every benchmark, side by side with its peers; wants root and a quiet machine. docs/measurements.md explains the figures.
+# Every benchmark, side by side with its peers; needs root and an idle machine. docs/measurements.md explains the figures.
 #   bench/run.sh [quick]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -3,7 +3,7 @@
 held at fixed shares, on one disk whose service time is programmed (bench/fuse_disk.py under a loop device, ext4 on it).
 
 The disk has four channels, as a flash disk or an array has several: a reader waits only where the background fills them
-all. Each condition gets a verdict; the exit code is 1 if one of them does not hold. Root, fio, losetup, mkfs.ext4; wants
+all. Each condition gets a verdict; the exit code is 1 if one of them does not hold. Root, fio, losetup, mkfs.ext4; needs
 a quiet machine: the programmed disk is itself a process.
 
     bench/throttle.py [--mib 3072] [--seconds 60] [--program target/release/iolens] [--actuator auto] [--no-sweep]
@@ -253,7 +253,7 @@ def main():
         fill(f"{disk.mount}/fg", 64), fill(f"{disk.mount}/source", a.mib)
         solo, average = p99_ms(reader(disk, min(a.seconds, 30)))
         print(f"reader alone: p99 {solo:.2f} ms, mean {average:.2f} ms", flush=True)
-        # As long as the throttled one's: what a cp has written reaches the disk half a minute later, all at once.
+        # As long as the throttled one's: what a cp has written reaches the disk 30 s later, all at once.
         plain = Copy(disk, [], a.seconds)
         print(f"beside a plain cp of {a.mib} MiB: p99 {plain.p99:.2f} ms ({plain.p99 / solo:.2f} times), mean {plain.mean:.2f} ms; cp {plain.took:.1f} s")
         verdict(f"unbraked, p99 is beyond {P99_TIMES} times", f"{plain.p99 / solo:.2f}", plain.p99 > P99_TIMES * solo)

@@ -132,17 +132,17 @@ def module_files(root, release):
         path, deps = line.split(":")
         needs[path] = deps.split()
     stem = lambda path: path.rsplit("/", 1)[1].split(".ko")[0].replace("-", "_")
-    wanted, todo = set(), [p for p in needs if stem(p) in MODULES]
+    selected, todo = set(), [p for p in needs if stem(p) in MODULES]
     while todo:
         path = todo.pop()
-        if path not in wanted:
-            wanted.add(path)
+        if path not in selected:
+            selected.add(path)
             todo += needs[path]
-    return base, wanted
+    return base, selected
 
 
 def library_files(program):
-    """None for a program that is linked statically, of which ldd says no more than that."""
+    """None for a statically linked program."""
     listed = subprocess.run(["ldd", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     return [w for line in listed.splitlines() for w in line.split() if w.startswith("/")]
 

@@ -40,7 +40,7 @@ static const struct kind {
 static const struct kind *kind;
 static const char *device;
 static long area = AREA;
-/* What was asked for: [0] reads, [1] writes. The page cache may need other I/Os for it. */
+/* What was requested: [0] reads, [1] writes. The page cache may need other I/Os for it. */
 static long ios[2], bytes_moved[2];
 
 static void fail(const char *what)

@@ -30,9 +30,9 @@ def notes(binary, found):
             sums.setdefault(target, collections.Counter()).update(by_process(binary, recording, float(begin) - start_s, float(end) - start_s))
     lines = []
     for target, counts in sums.items():
-        total, nobody = sum(counts.values()), counts["unknown"]
+        total, unknown = sum(counts.values()), counts["unknown"]
         threads = sum(n for name, n in counts.items() if THREAD.match(name))
         if total:
-            lines.append(f"{target}: of {total} I/Os on the disks {100 * (total - nobody - threads) / total:.1f} % are named by a process, "
-                         f"{100 * nobody / total:.1f} % by none, {100 * threads / total:.1f} % by a thread of the kernel")
+            lines.append(f"{target}: of {total} I/Os on the disks {100 * (total - unknown - threads) / total:.1f} % are named by a process, "
+                         f"{100 * unknown / total:.1f} % by none, {100 * threads / total:.1f} % by a thread of the kernel")
     return lines

@@ -5,7 +5,7 @@ import json
 import re
 
 CLASSES = ("read", "write", "discard", "flush")
-# Where each class's counts stand in a line of /proc/diskstats: I/Os, merges, sectors (Documentation/admin-guide/iostats.rst).
+# Positions of each class's counts in a line of /proc/diskstats: I/Os, merges, sectors (Documentation/admin-guide/iostats.rst).
 FIELDS = {"read": (3, 4, 5), "write": (7, 8, 9), "discard": (14, 15, 16), "flush": (18, None, None)}
 SECTOR_BYTES = 512
 # REQ_PREFLUSH as recordings have it (docs/recording-format.md).
@@ -186,7 +186,7 @@ class Counted:
 
 
 def asked_of(log):
-    """I/Os and bytes that the load asked for, by class."""
+    """I/Os and bytes that the load requested, by class."""
     m = re.search(r"^asked read (\d+) (\d+) write (\d+) (\d+)$", log, re.M)
     n = [int(g) for g in m.groups()] if m else [0] * 4
     return {"read": (n[0], n[1]), "write": (n[2], n[3])}
