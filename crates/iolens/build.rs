@@ -1,5 +1,6 @@
 //! Embeds the pages of the HTML report and of experiments, if they have been built (`make web`). Building the program needs
-//! nothing but Rust: without the page, `iolens report -o` says what is missing. Tells the linker what belongs together (`layout.ld`).
+//! nothing but Rust: without the page, `iolens report -o` says what is missing. Passes the section
+//! layout to the linker (`layout.ld`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

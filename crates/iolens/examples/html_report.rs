@@ -66,18 +66,18 @@ impl Simulation {
         self.flying.push(Reverse((done, at, begin, write, self.number)));
     }
 
-    fn land(&mut self, until: i64, eat: &mut impl FnMut(&Io)) {
+    fn land(&mut self, until: i64, push: &mut impl FnMut(&Io)) {
         while let Some(Reverse((done, at, begin, write, number))) = self.flying.peek().copied() {
             if done > until {
                 return;
             }
             self.flying.pop();
             let (op, bytes) = if write { (Op::WRITE, 128 << 10) } else { (Op::READ, 8 << 10) };
-            // Half of the wait is spent in the kernel, half inside the device.
+            // Half of the wait is queue time, half device time.
             let queue = (begin - at) / 2;
             let comm = Comm::new(if write { b"</script><b>" } else { b"postgres" });
             let sector = if write { number as i64 * 256 } else { (number as i64).wrapping_mul(7919) % (1 << 30) };
-            eat(&Io {
+            push(&Io {
                 comm: Some(comm),
                 tgid: Some(if write { 4 } else { 2114 }),
                 sector: Some(sector),
@@ -86,7 +86,7 @@ impl Simulation {
         }
     }
 
-    fn run(mut self, seconds: i64, mut eat: impl FnMut(&Io)) {
+    fn run(mut self, seconds: i64, mut push: impl FnMut(&Io)) {
         let mut read = 0;
         for second in 0..seconds {
             let end = (second + 1) * SECOND;
@@ -94,15 +94,15 @@ impl Simulation {
             while read < end {
                 if batch.is_some_and(|at| at <= read) {
                     let at = batch.take().unwrap_or(read);
-                    self.land(at, &mut eat);
+                    self.land(at, &mut push);
                     (0..BATCH).for_each(|_| self.arrive(at, true));
                 }
-                self.land(read, &mut eat);
+                self.land(read, &mut push);
                 self.arrive(read, false);
                 read += self.dice.exponential(1e9 / READS_PER_S) as i64 + 1;
             }
         }
-        self.land(seconds * SECOND - 1, &mut eat);
+        self.land(seconds * SECOND - 1, &mut push);
     }
 }
 

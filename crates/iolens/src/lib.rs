@@ -2,7 +2,7 @@
 //! pure functions turn results into text (`present`).
 //!
 //! `engine` reads recordings for the analyses; `live`, `iostat` and `throttle` are loops that run until they are stopped.
-//! Nobody depends on this crate: what others may use is in the crates below it. Start at [`run`], then the file of a
+//! No crate depends on this one: the library crates are below it. Start at [`run`], then the file of a
 //! command.
 
 #[macro_use]
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_errors_are_one_line_that_says_what_would_do() {
+    fn usage_errors_are_one_line_with_a_suggestion() {
         let text = "error: invalid value 'x' for '--by <BY>'\n  [possible values: all, device]\n\n  tip: a similar value exists: 'all'\n\nFor more";
         assert_eq!(
             usage_line(text),

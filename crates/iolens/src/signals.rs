@@ -27,7 +27,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Begins to catch.
+    /// Installs the handlers.
     ///
     /// # Errors
     /// The handlers could not be installed.
@@ -64,7 +64,7 @@ impl Signals {
     }
 }
 
-/// The exit code that stands for `status`: 128 + the signal's number if a signal ended it, as in shells.
+/// The exit code for `status`: 128 + the signal's number if a signal ended it, as in shells.
 pub fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(255);
     u8::try_from(code).unwrap_or(255)

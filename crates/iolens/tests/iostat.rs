@@ -395,7 +395,7 @@ fn a_signal_closes_the_document() {
 }
 
 #[test]
-fn what_the_caller_ignores_ends_nothing_and_an_alarm_brings_a_report() {
+fn ignored_signals_stay_ignored_and_sigalrm_reports() {
     if !Path::new("/proc/diskstats").exists() {
         eprintln!("SKIP: no /proc/diskstats here");
         return;
@@ -426,7 +426,7 @@ fn switches(pid: u32) -> Option<String> {
 }
 
 #[test]
-fn a_reader_that_leaves_ends_the_program_without_a_word() {
+fn a_closed_reader_ends_the_program_silently() {
     let line = format!("{} iostat -c 1ms | head -c 1", env!("CARGO_BIN_EXE_iolens"));
     let out = Command::new("bash").args(["-c", &format!("{line}; echo ${{PIPESTATUS[0]}} >&2")]).output().unwrap();
     assert_eq!((text(&out.stdout).as_str(), text(&out.stderr).as_str()), ("L", "141\n"));
@@ -460,7 +460,7 @@ fn standard_output_that_is_gone() {
 
 /// The reference itself, on this machine's own counters: the report since boot, taken between two of ours that agree.
 #[test]
-fn the_reference_beside_us() {
+fn the_reference_gives_equal_output() {
     let version = Command::new("iostat").arg("-V").output().map(|o| text(&o.stdout)).unwrap_or_default();
     if !version.contains("sysstat version 12.6.1") {
         eprintln!("SKIP: no iostat of sysstat 12.6.1 here to compare with");
@@ -504,7 +504,7 @@ impl Dice {
 }
 
 #[test]
-fn garbled_samples_never_break_the_program() {
+fn garbled_samples_never_panic() {
     let dir = unpack("hotplug");
     let read = |p: &str| std::fs::read(dir.path().join(p)).unwrap();
     let files = [

@@ -40,7 +40,7 @@ fn trespasses(room: &str, forbidden: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn rooms_know_only_whom_they_may() {
+fn modules_use_only_their_allowed_dependencies() {
     let rules: &[(&str, &[&str])] = &[
         ("core/src/model", &["crate::store", "crate::analysis"]),
         ("core/src/store", &["crate::analysis"]),
@@ -69,7 +69,7 @@ fn rooms_know_only_whom_they_may() {
 const MAX_COMMAND_LINES: usize = 150;
 
 #[test]
-fn commands_are_wiring() {
+fn command_files_stay_short() {
     let mut files = Vec::new();
     rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands"), &mut files);
     assert!(files.len() > 10, "{files:?}");
@@ -120,7 +120,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace")
 }
 
-/// What stands between backticks in a page of documentation.
+/// Text between backticks in a page of documentation.
 fn quoted(page: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(page)).expect("readable");
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2).map(str::to_owned)).collect()

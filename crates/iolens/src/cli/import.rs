@@ -11,7 +11,7 @@ use super::units::{Instant, parse_duration_ns, parse_instant};
 ///
 /// Read are iostat (text of any version and options, JSON; Solaris, illumos and FreeBSD), fio (JSON, JSON+, bandwidth,
 /// latency and IOPS logs), blktrace, biosnoop (bcc and libbpf-tools), perf script with block events, and tables of
-/// "time r/s Kr/s us/r w/s Kw/s us/w". The content tells the format. Several files become one recording; the files of
+/// "time r/s Kr/s us/r w/s Kw/s us/w". The content decides the format. Several files become one recording; the files of
 /// blktrace are read together. What a log cannot know stays unknown, and the recording says so.
 ///
 /// Examples:

@@ -110,7 +110,7 @@ fn usage_names_the_program() {
 
 proptest! {
     #[test]
-    fn any_words_are_survived(words in prop::collection::vec("[-+a-zA-Z0-9,=. ]{0,6}", 0..8)) {
+    fn arbitrary_words_never_panic(words in prop::collection::vec("[-+a-zA-Z0-9,=. ]{0,6}", 0..8)) {
         let n = words.len();
         let plan = parse(OsStr::new("iostat"), words.into_iter().map(OsString::from));
         let bad = |s: &&Step| matches!(s, Step::Usage | Step::Fail(_));

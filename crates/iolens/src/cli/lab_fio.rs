@@ -10,7 +10,7 @@ use super::units::parse_size;
 
 /// A sweep of fio over block sizes and whatever else, explained by the device's counters
 ///
-/// Everything but -o can also stand in a TOML file (--plan), under the same names; what is given here goes before it.
+/// All options but -o can also be in a TOML file (--plan), under the same names; the command line takes precedence.
 ///
 /// Examples:
 ///   iolens lab fio -o sweep --bs 4k,64k,1M --rw randread --seconds 5
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_says_what_arguments_say_and_arguments_go_first() {
+    fn a_plan_equals_arguments_and_arguments_take_precedence() {
         let text = "bs = [\"4k\", 65536]\nrw = \"read\"\ndirect = [0, 1]\nseconds = 2\nsize = \"64M\"\nloop = true\n";
         let sweep =
             with_plan(text, LabFio { iodepth: vec![4], seconds: Some(0.5), ..LabFio::default() }).expect("plan");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn fio_is_not_sent_elsewhere() {
+    fn fio_options_cannot_change_the_target() {
         for word in [
             "--filename=/dev/sda",
             "-filename=/x",

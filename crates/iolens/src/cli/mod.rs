@@ -26,7 +26,7 @@ use source::source_choice;
 pub use units::{Instant, parse_duration_ns, parse_size};
 pub use window::WindowArgs;
 
-/// What the user asked for, validated as far as argv alone allows.
+/// The parsed command line, validated as far as argv alone allows.
 #[derive(Debug, Subcommand)]
 #[allow(missing_docs)] // a comment on a variant would become its help instead of that of the arguments
 pub enum Plan {
@@ -60,7 +60,7 @@ impl Plan {
     name = "iolens",
     version,
     about = "See what your disks really did",
-    long_about = "See what your disks really did: every block I/O recorded at a cost nobody notices, and explained.\n\n\
+    long_about = "See what your disks really did: every block I/O recorded at low overhead, and explained.\n\n\
                   Start with `iolens demo`, then `iolens record`, `iolens report`, `iolens zoom`.",
     subcommand_required = true,
     arg_required_else_help = true
@@ -167,7 +167,7 @@ pub struct FilesPlan {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// What a row of the table stands for
+    /// Subject of a table row
     #[arg(long, value_enum, default_value_t = FilesBy::Class)]
     pub by: FilesBy,
     #[command(flatten)]
@@ -175,7 +175,7 @@ pub struct FilesPlan {
     pub window: WindowArgs,
 }
 
-/// What a row of `files` stands for.
+/// Subject of a row of `files`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FilesBy {
     /// In, out, mixed, none, sync
@@ -240,7 +240,7 @@ fn parse_limit(text: &str) -> Result<CarryLimit, String> {
         return Err(usage.to_owned());
     }
     if let Some((_, name)) = devices.iter().enumerate().find(|(i, d)| devices[..*i].contains(d)) {
-        return Err(format!("{name:?} stands in it twice"));
+        return Err(format!("{name:?} is in it twice"));
     }
     match parse_size(size)? {
         0 => Err("the limit must be above 0".to_owned()),
@@ -274,7 +274,7 @@ pub struct RowArgs {
     /// Length of a row's interval, at least 1ms [default: 1s]
     #[arg(long, value_name = "DUR", value_parser = parse_duration_ns)]
     pub step: Option<i64>,
-    /// What a row stands for
+    /// Subject of a row
     #[arg(long, value_enum, default_value_t = By::All)]
     pub by: By,
     /// How to print
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_after_two_dashes_is_kept_word_by_word() {
+    fn a_command_after_two_dashes_is_kept_verbatim() {
         let Plan::Record(p) = parse(words("iolens record -d sda --for 2s -- fio --name=x -d")).unwrap() else {
             panic!()
         };
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for line in
             ["iolens", "iolens record --for x", "iolens zoom", "iolens zoom r --by moon", "iolens record --keep -1"]
         {

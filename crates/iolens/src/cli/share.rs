@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_may_be_allowed_to_read_and_never_to_write() {
+    fn other_users_may_get_read_but_never_write_access() {
         assert!(["0600", "640", "0644", "604"].iter().all(|m| parse_mode(m).is_ok()));
         assert!(["0660", "0666", "400", "1600", "rw", "0700", ""].iter().all(|m| parse_mode(m).is_err()));
         let share = |group, mode| ShareArgs { group, mode }.access();

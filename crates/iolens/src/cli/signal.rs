@@ -41,13 +41,13 @@ pub struct UtilPlan {
 
 /// Throttle CMD while the disks under PATH are busy with other work
 ///
-/// CMD and its children run a share of the time that follows the disks' utilisation: all of it while they are at ease,
-/// less and less as they fill up, a little even when they are full. Where eBPF is allowed CMD's own I/O is separated from
-/// everybody else's, and alone on the disks CMD may have all of them. CMD is never left stopped, not even when iolens is
+/// CMD and its children run a share of the time that follows the disks' utilisation: all of it while they are idle,
+/// less as they get busier, and never less than the floor. Where eBPF is allowed CMD's own I/O is separated from
+/// other work's, and without other work CMD runs freely. CMD is never left stopped, not even when iolens is
 /// killed. Its exit code is passed through (126: cannot be run, 127: not found), signals are passed on, Ctrl-Z stops both.
 ///
 /// Files that CMD writes on these disks are written back at CMD's pace while it is held: otherwise the kernel would write
-/// them all at once later, in everybody's way.
+/// them all at once later and delay other I/O.
 ///
 /// Examples:
 ///   iolens throttle --path /data -- rsync -a /data/ /backup/
@@ -62,13 +62,13 @@ pub struct ThrottlePlan {
     /// Below this utilisation CMD runs freely, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 60.0)]
     pub low: f64,
-    /// Above it CMD yields; between the two lies what is aimed at
+    /// Above this utilisation CMD yields, in percent; the target is the middle of low and high
     #[arg(long, value_name = "PERCENT", default_value_t = 80.0)]
     pub high: f64,
-    /// From here on CMD yields at once
+    /// From this utilisation on CMD yields at once, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
     pub max: f64,
-    /// Slowest 99th percentile of everybody else's I/O that CMD may cause; needs eBPF
+    /// Limit of other work's p99 latency while CMD runs; needs eBPF
     #[arg(long = "latency-slo", value_name = "DUR", value_parser = parse_duration_ns)]
     pub latency_slo_ns: Option<i64>,
     /// Share of the time that CMD gets in any case, in percent

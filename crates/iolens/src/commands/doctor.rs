@@ -78,8 +78,8 @@ fn dirtiers(t: &Capabilities) -> Check {
     let what = if t.dirtiers {
         "buffered writes are attributed to the writing process"
     } else {
-        "no tracepoint tells who dirties a page (writeback_dirty_folio): of what is written back the file is known, the \
-         process is not"
+        "no tracepoint shows the process that dirties a page (writeback_dirty_folio): writeback has a file but no \
+         process"
     };
     Check::good("buffered writes", what.to_owned())
 }

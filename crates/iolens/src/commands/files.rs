@@ -12,7 +12,7 @@ use crate::engine::files::analyse;
 use crate::engine::window;
 use crate::present::{files_json, files_text};
 
-/// Runs the command.
+/// Runs `iolens files`.
 ///
 /// # Errors
 /// No recording, one without file-level requests, or a window outside it.

@@ -19,7 +19,7 @@ use crate::present::escape;
 use crate::present::layout::count_of;
 use crate::present::record_text::shell_word;
 
-/// Runs the command.
+/// Runs `iolens import`.
 ///
 /// # Errors
 /// A log cannot be read or is of no known format; `--strict` and it is damaged; the recording cannot be written.
@@ -65,7 +65,7 @@ fn unfinished_name(output: &Path) -> PathBuf {
     output.with_file_name(name)
 }
 
-/// I/Os between two looks at whether the user still wants them.
+/// I/Os between two checks for an interrupt by the user.
 const BETWEEN_LOOKS: usize = 1 << 14;
 
 fn write(to: &Path, got: &Imported, access: Access, interrupted: &AtomicBool) -> Result<()> {

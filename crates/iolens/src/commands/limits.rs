@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_said() {
+    fn contradictory_options_are_reported() {
         let said = |all| given(all).expect_err("refused").to_string();
         assert_eq!(said(&[("sdz", 1)]), "--limit: the recording has no device \"sdz\"; it has sda, sdb, dm-0");
         assert_eq!(said(&[("sda", 1), ("sda", 2)]), "--limit: sda has two limits; give one");

@@ -18,7 +18,7 @@ use anyhow::Result;
 
 use crate::cli::Plan;
 
-/// Carries out a plan; the exit code is 0, 1 (a check that was asked for failed) or that of a command run for the user.
+/// Executes a plan; the exit code is 0, 1 (a requested check failed) or that of a command run for the user.
 ///
 /// # Errors
 /// One line: what, where, what to do.

@@ -24,7 +24,7 @@ use crate::present::html::{self, Names, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
 
-/// Runs the command.
+/// Runs `iolens report`.
 ///
 /// # Errors
 /// No recording, a window outside it, or no place for the HTML file.
@@ -32,7 +32,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     let Chosen { recording, window: asked } = choose::one(&plan.recording, &plan.window)?;
     let mut range = window::resolve_for_analysis(&recording, &asked)?;
     let rates = read_rates(recording.path())?;
-    // Single I/Os tell more.
+    // Single I/Os give exact figures.
     let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
     if let Some(tables) = tables {
         range = tables::window(tables, &asked, range);
@@ -59,7 +59,7 @@ pub fn run(plan: &ReportPlan) -> Result<u8> {
     Ok(0)
 }
 
-/// More I/Os than this are analysed when asked for, not at the end of a recording: it would take seconds.
+/// More I/Os than this are analysed on request, not at the end of a recording: it would take seconds.
 const MAX_IOS_AT_ONCE: u64 = 10_000_000;
 /// As many findings as a screen holds.
 const MAX_FINDINGS: usize = 6;

@@ -43,7 +43,7 @@ pub fn run(plan: &ThrottlePlan) -> Result<u8> {
             bail!("--latency-slo needs to see each I/O, which is not possible here: {why}")
         }
         (Some(why), SourceChoice::Auto) if !plan.quiet => {
-            eprintln!("iolens: counters only, so the command's own I/O counts as everybody's: {}", terminal(why));
+            eprintln!("iolens: counters only, so the command's own I/O counts as other work: {}", terminal(why));
         }
         _ => {}
     }
@@ -87,11 +87,11 @@ pub fn guard(plan: &GuardPlan) -> Result<u8> {
 /// # Errors
 /// None; what went wrong is printed here, since the exit code is the command's.
 pub fn enter(plan: &EnterPlan) -> Result<u8> {
-    // The exit codes are the command's own too: only this tells whether it was the command that ended. Closed by exec.
+    // The exit codes are the command's own too: only this byte shows that the command ended. Closed by exec.
     let tell = plan.tell.as_ref().and_then(|path| File::options().write(true).open(path).ok());
     let (code, why) = enter_and_run(&plan.groups, plan.session, &plan.command);
     if let Some(mut tell) = tell {
-        // If nobody listens any more, nobody will print a summary.
+        // Without a reader no process prints a summary.
         let _ = tell.write_all(b"!");
     }
     eprintln!("iolens: {}", terminal(&why));

@@ -13,7 +13,7 @@ use crate::cli::UtilPlan;
 use crate::present::util::{self, DiskView, LayerView, PathView, View};
 use iolens_control::{DiskReading, Meter, Reading, Utilisation};
 
-/// Runs the command.
+/// Runs `iolens util`.
 ///
 /// # Errors
 /// A path cannot be looked at, or stdout is gone.

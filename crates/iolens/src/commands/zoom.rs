@@ -18,10 +18,10 @@ use crate::present::escape;
 use crate::present::html::Names;
 use crate::present::zoom::{self, ZoomWriter};
 
-/// Runs the command.
+/// Runs `iolens zoom`.
 ///
 /// # Errors
-/// No recording, a window outside it, or more rows than anybody can want.
+/// No recording, a window outside it, or more rows than the limit.
 pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let chosen = choose::all(&plan.recording, &plan.window)?;
     let views = chosen.into_iter().map(|c| View::of(c, plan)).collect::<Result<Vec<View>>>()?;

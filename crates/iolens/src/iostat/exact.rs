@@ -14,7 +14,7 @@ pub const POLL: Duration = Duration::from_millis(10);
 /// A report waits at most so long for I/Os that were in flight at its end, and no longer than a tenth of the interval.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 
-/// What the last interval's single I/Os tell.
+/// Statistics of the last interval's single I/Os.
 #[derive(Debug, Default)]
 pub struct Exact {
     /// `None`: nothing is known of the interval.
@@ -30,7 +30,7 @@ impl Exact {
     }
 }
 
-/// Attaches the probes, if `--hist` or `--true` asks for them. Where that cannot be, one line on standard error says why and
+/// Attaches the probes, if `--hist` or `--true` needs them. Where that fails, one line on standard error says why and
 /// the columns stay empty: never in the way.
 pub fn watch(options: &Options, recorded: bool, timed: bool) -> Option<Box<Watch>> {
     if !options.exact && !options.percentiles {
@@ -71,7 +71,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Attaches the probes.
+    /// Loads and attaches the BPF programs.
     ///
     /// # Errors
     /// One line: why there are none.

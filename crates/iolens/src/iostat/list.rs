@@ -19,12 +19,12 @@ pub enum Kind {
     Group,
 }
 
-/// One entry.
+/// One entry of the device list.
 #[derive(Debug)]
 pub struct Entry {
     /// Name in sysfs; of a group, a blank and the group's name.
     pub name: Vec<u8>,
-    /// What it is.
+    /// Kind of the device.
     pub kind: Kind,
     /// Major and minor number, if looked up and found.
     pub number: Option<(u32, u32)>,
@@ -55,16 +55,16 @@ pub enum Ask {
     Device,
     /// A disk with its partitions.
     WithPartitions,
-    /// A group.
+    /// A group of devices (`-g`).
     Group,
 }
 
-/// The list.
+/// Devices in the order of the report.
 #[derive(Debug, Default)]
 pub struct DeviceList {
     entries: Vec<Entry>,
     appending: bool,
-    /// A name stands where its typed form belongs: the list is not in byte order any more.
+    /// A name is sorted by its typed form: the list is not in byte order any more.
     disordered: bool,
     cursor: usize,
 }
@@ -91,12 +91,12 @@ impl DeviceList {
         self.cursor = 0;
     }
 
-    /// Forgets open files: the next sample lies elsewhere.
+    /// Closes the open files: the next sample is in another directory.
     pub fn close_files(&mut self) {
         self.entries.iter_mut().for_each(|e| e.files = None);
     }
 
-    /// The position of a name, which now exists; it enters the list if it was not there. `probe` tells whether a new name
+    /// The position of a name, which now exists; it is added if it was not there. `probe` checks whether a new name
     /// is a disk, and its number. `None`: the name is too long.
     pub fn add(&mut self, name: &[u8], ask: Ask, probe: impl FnOnce() -> (bool, Option<(u32, u32)>)) -> Option<usize> {
         self.add_typed(name, name, ask, probe)

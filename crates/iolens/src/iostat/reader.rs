@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// The directory given by `-f` or `+f`.
 #[derive(Debug, Clone)]
 pub struct Alternate {
-    /// As given.
+    /// Directory of the samples, as given.
     pub dir: PathBuf,
     /// `+f`: beside the kernel's files, not in place of them.
     pub both: bool,
@@ -30,7 +30,7 @@ pub struct Selection {
     pub extended: bool,
     /// Names are looked up by number, so every entry needs its own.
     pub numbers: bool,
-    /// Patterns of names, and whether their disks' partitions are wanted.
+    /// Patterns of names, and whether their disks' partitions are included.
     pub patterns: Vec<(Vec<u8>, bool)>,
     /// `-f`, `+f`.
     pub alternate: Option<Alternate>,
@@ -104,7 +104,7 @@ impl Reader {
         Reader { root: root.clone(), places, numbers: None, kernel_scan, named: None, buffer: Vec::new() }
     }
 
-    /// Whether a name is a disk, and its number if one is wanted.
+    /// Whether a name is a disk, and its number if requested.
     pub fn probe(&mut self, name: &[u8], number: bool) -> (bool, Option<(u32, u32)>) {
         let disk = self.places.iter().any(|p| p.block.join(OsStr::from_bytes(name)).exists());
         let number = (number || !disk).then(|| self.number(name)).flatten();

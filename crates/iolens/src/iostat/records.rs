@@ -21,7 +21,7 @@ pub struct Interval {
     pub sample: u64,
     /// Slot of its counters.
     pub slot: usize,
-    /// Length in nanoseconds.
+    /// Length of the interval in nanoseconds.
     pub span_ns: i64,
     /// Wall clock of its end, in nanoseconds since the Unix epoch.
     pub unix_ns: i64,
@@ -30,11 +30,11 @@ pub struct Interval {
 /// What a sample left behind.
 #[derive(Debug)]
 pub struct ReportInput<'a> {
-    /// Its root.
+    /// File system root of the sample.
     pub root: &'a Root,
     /// The list with its counters.
     pub list: &'a DeviceList,
-    /// What single I/Os tell, and the fields of it that are asked for.
+    /// Statistics of single I/Os, and the requested fields.
     pub exact: &'a Exact,
     /// See `exact`.
     pub fields: &'a [Field],

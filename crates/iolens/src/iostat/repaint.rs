@@ -1,5 +1,5 @@
 //! The next report painted over the last one: of most devices nothing has changed, so that neither their counters nor
-//! their rows need to be looked at, and the report is the text that lies there already but for a few lines.
+//! their rows need to be looked at, and the report is the previous text except for a few lines.
 //!
 //! After a second of sleep nothing of the program is in the processor's caches any more: a report costs less for the
 //! instructions that it takes than for the memory that it touches.
@@ -19,7 +19,7 @@ struct Disk {
     entry: usize,
     /// Which row of the report; `None`: it has never been used and is not shown.
     row: Option<usize>,
-    /// Its counters changed between the last two samples, so that its row tells of more than nothing.
+    /// Its counters changed between the last two samples, so that its row is not all zero.
     moved: bool,
 }
 
@@ -93,7 +93,7 @@ impl Repaint {
         self.replace(place);
     }
 
-    /// The processors' part.
+    /// Repaints the CPU section.
     pub fn processors(&mut self, style: &Style, cpu: &CpuPercent) {
         self.scratch.clear();
         plain::processors(&mut self.scratch, style, cpu);
@@ -127,7 +127,7 @@ impl Repaint {
         }
     }
 
-    /// The report.
+    /// Text of the report.
     pub fn text(&self) -> &[u8] {
         &self.text
     }

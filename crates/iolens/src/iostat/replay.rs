@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_replay_directory_says_so() {
+    fn invalid_replay_directories_are_named() {
         let dir = tempfile::tempdir().expect("a directory");
         assert!(samples(&dir.path().join("none")).is_err_and(|e| e.contains("cannot read")));
         assert!(samples(dir.path()).is_err_and(|e| e.contains("holds no samples")));
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_is_one(a in "[a0-3]{0,4}", b in "[a0-3]{0,4}", c in "[a0-3]{0,4}") {
+        fn all_readers_share_one_order(a in "[a0-3]{0,4}", b in "[a0-3]{0,4}", c in "[a0-3]{0,4}") {
             let o = |x: &str, y: &str| version_order(x.as_bytes(), y.as_bytes());
             prop_assert_eq!(o(&a, &b), o(&b, &a).reverse());
             prop_assert_eq!(o(&a, &b) == Ordering::Equal, a == b);

@@ -38,7 +38,7 @@ impl Names {
         Names { mapper, persistent, mapper_major: None }
     }
 
-    /// The name to show. `!` is shown as the `/` that it stands for.
+    /// The name to show. `!` is shown as the `/` that it encodes.
     ///
     /// # Errors
     /// `/dev/mapper` cannot be listed.
@@ -97,7 +97,7 @@ pub fn sum_groups(list: &mut DeviceList, slot: usize, sample: u64, unfiltered: b
 /// An entry in its place among the rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Placed<'a> {
-    /// The entry.
+    /// Entry of the device list.
     pub entry: &'a Entry,
     /// Members of a group that are there; 1 for a device.
     pub members: usize,
@@ -178,7 +178,7 @@ pub struct Sums<'a> {
 }
 
 impl<'a> Sums<'a> {
-    /// Nothing summed yet.
+    /// Empty sums.
     pub fn new(exact: &'a Exact) -> Sums<'a> {
         Sums { exact, group: None, members: 0 }
     }

@@ -28,7 +28,7 @@ struct Instant {
     cpu: CpuCounters,
 }
 
-/// A run.
+/// State of a run.
 #[derive(Debug)]
 pub struct Run {
     options: Options,
@@ -44,7 +44,7 @@ pub struct Run {
     selection: Selection,
     reader: Reader,
     system: SystemFiles,
-    /// Single I/Os, if they are asked for and to be had, and what they tell of the last interval.
+    /// Single I/Os, if requested and available, and their statistics over the last interval.
     watch: Option<Box<Watch>>,
     exact: Exact,
     root: Root,
@@ -160,7 +160,7 @@ impl Run {
             Format::Ndjson => {}
         }
         if self.skips_first {
-            // The first report is a while away. Whether anybody can read this is found out by then.
+            // The first report is later and finds out whether stdout has a reader.
             output::write(&self.out);
             self.out.clear();
         }

@@ -78,7 +78,7 @@ fn next(run: &mut Run, sample: u64, keeps: bool) -> (String, bool) {
 }
 
 #[test]
-fn most_reports_are_painted_over_the_last() {
+fn most_reports_are_repainted_in_place() {
     let m = Machine::new();
     m.now(0, &[Some(5), Some(2), None, Some(1), Some(0)]);
     let mut run = m.run("-x 1");
@@ -106,7 +106,7 @@ fn most_reports_are_painted_over_the_last() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn a_painted_report_is_the_one_that_would_be_written(
+    fn a_repainted_report_equals_a_full_one(
         options in prop::sample::select(vec!["-x 1", "1", "-d 1", "-xs 1", "-t 1", "-xht 1", "-x --compact --pretty 1", "-m ALL 1", "-c 1", "-xd --dec=0 1"]),
         steps in prop::collection::vec(prop::collection::vec(prop_oneof![6 => Just(None), 1 => (0u64..4).prop_map(Some), 1 => any::<u32>().prop_map(|n| Some(u64::from(n)))], 6), 2..12),
     ) {

@@ -16,9 +16,9 @@ const MIN_INTERVAL: Duration = Duration::from_millis(1);
 /// A command line, resolved.
 #[derive(Debug)]
 pub struct Setup {
-    /// What was listed.
+    /// Devices named on the command line.
     pub list: DeviceList,
-    /// What is read.
+    /// Devices to read.
     pub selection: Selection,
     /// Devices that were never used are shown.
     pub unfiltered: bool,
@@ -80,7 +80,7 @@ pub fn resolve(plan: &Plan, root: &Root) -> Result<Setup, Ending> {
         interval: None,
         count: None,
     };
-    // Names may be asked for by number later; what is listed is looked up once, now.
+    // Names may be looked up by number later; what is listed is looked up once, now.
     let o = &plan.options;
     let by_number = o.mapper_names || o.exact || o.percentiles;
     r.selection.numbers = by_number || plan.steps.iter().any(|s| matches!(s, Step::PersistentNames(_)));
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn words_become_names_of_sysfs() {
+    fn arguments_become_sysfs_names() {
         let s = setup("/dev/sda cciss/c0d0 sda nosuch").expect("resolved");
         assert_eq!(names(&s), ["cciss!c0d0", "nosuch", "sda"]);
         assert!(s.unfiltered && !s.selection.all);

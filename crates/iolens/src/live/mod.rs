@@ -53,7 +53,7 @@ pub fn run(feed: Feed, plan: &LivePlan, poll_ns: i64, devices: Vec<Device>, over
     screen.end()
 }
 
-/// Where rows go.
+/// Destination of the rows.
 struct Screen {
     out: Stdout,
     writer: ZoomWriter,

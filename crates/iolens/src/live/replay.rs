@@ -16,7 +16,7 @@ use crate::present::escape;
 
 const CENTISECOND_NS: i64 = 10_000_000;
 
-/// Shows what happened between each two samples of `dir`, without waiting; the samples' own uptimes tell how long it took.
+/// Shows what happened between each two samples of `dir`, without waiting; the samples' own uptimes give the intervals.
 ///
 /// # Errors
 /// The samples cannot be read, or hold no such disk.
@@ -86,7 +86,7 @@ fn read(dir: &Path) -> Result<Replayed> {
     Ok(Replayed { uptime_cs: uptime_cs as i64, disks: disks.collect() })
 }
 
-/// The disks to show. In sums dm and md devices are left out: samples do not tell which disks lie below.
+/// The disks to show. In sums dm and md devices are left out: samples do not list the disks below.
 fn chosen(samples: &[Replayed], plan: &LivePlan, dir: &Path) -> Result<Vec<Device>> {
     let mut all: Vec<Device> = Vec::new();
     for (device, _) in samples.iter().flat_map(|s| &s.disks) {

@@ -34,7 +34,7 @@ const FIRST_DECISIONS: u32 = 4;
 const LOOK_NS: u64 = 5_000_000;
 
 /// How often the command's files are noted while it runs: one that is open for less may be missed, and what is written
-/// back of it counts as somebody else's.
+/// back of it counts as other work.
 const NOTE: Duration = Duration::from_millis(100);
 
 /// Signals that mean the command. What is ignored from the start, as by `nohup`, the command ignores too.
@@ -194,7 +194,7 @@ impl ThrottleSession {
         // Those that made us stop and go on are dealt with; whatever else came is passed on.
         let came: Vec<_> = self.signals.pending().filter(|s| ![SIGTSTP, SIGCONT].contains(s)).collect();
         came.into_iter().for_each(|s| self.forward(s));
-        // What happened meanwhile is nobody's doing.
+        // I/O during the suspend is not attributed.
         self.meter.measure();
         self.next = Instant::now() + self.interval;
         self.note();
@@ -225,13 +225,13 @@ impl ThrottleSession {
         Ok(())
     }
 
-    /// Passes a signal on; one that asks for the end lets the command run, so that it can obey.
+    /// Passes a signal on; a terminating one also lets the command run, so that it can end.
     fn forward(&self, signal: i32) {
         if signal != SIGUSR1 && signal != SIGUSR2 {
             self.started.duty.set(1.0);
         }
         if let Some(signal) = Signal::from_named_raw(signal) {
-            // It may have ended this very moment: then nobody needs the signal.
+            // It may have ended this very moment: then no process needs the signal.
             let _ = kill_process_group(self.started.leader, signal);
         }
     }

@@ -18,7 +18,7 @@ use iolens_control::{Actuator, Background, DutyCycle, Group, Guardian, Hierarchy
 
 /// A command that runs, and all that belongs to it. Fields are dropped in this order: first it is released.
 pub struct Started {
-    /// Holds it.
+    /// Duty cycle that holds the command.
     pub duty: DutyCycle,
     /// Resumes it if this process dies.
     pub guardian: Guardian,
@@ -26,9 +26,9 @@ pub struct Started {
     pub background: Background,
     /// Writes its files back at its share, where the actuator does not hold what the kernel writes back.
     pub pacer: Option<Pacer>,
-    /// Device numbers of the file systems on the disks that are spared: files elsewhere are in nobody's way.
+    /// Device numbers of the file systems on the disks that are spared: files elsewhere do not matter.
     pub file_systems: HashSet<i32>,
-    /// The command.
+    /// The command's process.
     pub child: Child,
     /// Its process group.
     pub leader: Pid,
@@ -100,7 +100,7 @@ pub fn start(plan: &ThrottlePlan, stacks: &[&MountPath]) -> Result<Started> {
     })
 }
 
-/// `st_dev` of the files that lie on these disks: that of the mount, and of what is stacked under it.
+/// `st_dev` of the files on these disks: that of the mount, and of what is stacked under it.
 fn file_systems(stack: &MountPath) -> HashSet<i32> {
     fn add(layers: &[Layer], into: &mut HashSet<i32>) {
         for layer in layers {

@@ -12,7 +12,7 @@ use signal_hook::low_level::emulate_default_handler;
 use super::start::Started;
 
 /// Whether the command was stopped since the last call, by its terminal (Ctrl-Z, or reading from it in the background) or
-/// by somebody's SIGSTOP. Never true where we stop it ourselves.
+/// by another process's SIGSTOP. Never true where iolens stops it.
 pub fn was_stopped(started: &Started) -> bool {
     if started.duty.actuator().needs_session() {
         return false;
@@ -27,7 +27,7 @@ pub fn was_stopped(started: &Started) -> bool {
 pub fn stop_command(started: &Started) {
     started.duty.release();
     let signal = if started.duty.actuator().needs_session() { Signal::STOP } else { Signal::TSTP };
-    // It may have ended this very moment: then nobody needs the signal.
+    // It may have ended this very moment: then no process needs the signal.
     let _ = kill_process_group(started.leader, signal);
 }
 

@@ -96,7 +96,7 @@ fn reading_commands_refuse_what_is_no_recording() {
     refused(dir.path(), "report DIR/future", &["version 99"]);
 }
 
-/// A recording of some reads as any tool may write it, of which files may be damaged afterwards.
+/// A recording of some reads as any tool may write it; tests damage its files afterwards.
 fn recorded(dir: &Path, device: &LoopDevice) -> std::path::PathBuf {
     let path = dir.join("whole");
     let input = format!("if={}", device.path.display());
@@ -169,7 +169,7 @@ fn damaged_in_part(dir: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_part_is_never_passed_off_as_the_whole() {
+fn a_partial_read_is_never_reported_as_complete() {
     let dir = tempfile::tempdir().unwrap();
     let part = damaged_in_part(dir.path());
     let part = part.to_str().unwrap();
@@ -228,7 +228,7 @@ fn more_than_ten_million_rows_are_refused_before_the_first() {
 }
 
 #[test]
-fn an_empty_recording_gives_an_honest_empty_report() {
+fn an_empty_recording_gives_an_empty_report() {
     let dir = tempfile::tempdir().unwrap();
     let quiet = dir.path().join("quiet");
     fs::create_dir(&quiet).unwrap();

@@ -91,7 +91,7 @@ fn busy_and_sum(mut spans: Vec<(i64, i64)>) -> (i64, i64) {
     (busy, spans.iter().map(|(from, to)| to - from).sum())
 }
 
-/// `got` lies between what the disk itself took and what the caller saw, whatever else the machine does. Where these are
+/// `got` is between the disk's own time and the caller's time, whatever else the machine does. Where these are
 /// no further apart than the tolerance, as on a machine with a processor to spare, it is met; elsewhere this is said.
 fn between(what: &str, disk: f64, got: f64, caller: f64) {
     // Numbers are printed to a thousandth of a microsecond.
@@ -131,7 +131,7 @@ fn all_seen(m: &Measured) -> Result<(), String> {
 
 #[test]
 fn latency_percentiles_of_a_programmed_disk() {
-    // 80 % take 4 ms, 17 % 15 ms, 3 % 40 ms: each percentile lies amid its kind, where one late request moves little.
+    // 80 % take 4 ms, 17 % 15 ms, 3 % 40 ms: each percentile is inside its mode, where one late request moves little.
     fn programme(n: usize) -> Duration {
         Duration::from_millis(match n * 37 % 100 {
             0..3 => 40,

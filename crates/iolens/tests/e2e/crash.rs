@@ -38,7 +38,7 @@ fn record_and_kill(dir: &std::path::Path, device: &LoopDevice, delay: Duration) 
 }
 
 #[test]
-fn after_any_kill_everything_older_than_a_second_is_there_without_a_hole() {
+fn data_older_than_a_second_survives_any_kill() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);

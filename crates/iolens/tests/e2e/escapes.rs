@@ -82,7 +82,7 @@ fn recording(path: &Path, source: Source) {
 }
 
 #[test]
-fn what_a_recording_says_is_shown_escaped() {
+fn recorded_text_is_escaped() {
     let dir = tempfile::tempdir().unwrap();
     for (name, source) in [("e.iolens", Source::Ebpf), ("i.iolens", Source::Import(EVIL.to_owned()))] {
         let path = dir.path().join(name);

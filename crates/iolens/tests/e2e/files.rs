@@ -3,7 +3,7 @@
 use super::machine::{assert_refused, ebpf, run, scene};
 
 #[test]
-fn a_commands_files_are_recorded_and_reported() {
+fn files_of_a_command_are_recorded_and_reported() {
     let Some(()) = ebpf() else { return };
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let rec = tmp.path().join("r.iolens");
@@ -65,7 +65,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn what_is_open_when_the_recorder_is_killed_is_reported_as_it_was_seen_last() {
+fn open_requests_survive_a_kill_of_the_recorder() {
     let Some(()) = ebpf() else { return };
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let rec = tmp.path().join("r.iolens");
@@ -113,7 +113,7 @@ fn quantile_us(sorted_ns: &[i64], q: f64) -> f64 {
 }
 
 #[test]
-fn of_a_thousand_calls_on_one_descriptor_the_quantiles_are_those_that_the_program_measured() {
+fn quantiles_of_a_thousand_calls_match_the_programs_own() {
     let Some(()) = ebpf() else { return };
     let tmp = tempfile::tempdir_in("/var/tmp").unwrap();
     let program = tmp.path().join("timed_calls");

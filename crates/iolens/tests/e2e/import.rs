@@ -211,7 +211,7 @@ fn logs_agree(device: &LoopDevice) -> Result<(), String> {
 }
 
 #[test]
-fn logs_of_the_installed_iostat_equal_what_ours_says_of_the_same_counters() {
+fn imports_of_installed_iostat_equal_ours_on_the_same_counters() {
     let has = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
     if !has("fio") || Command::new("iostat").arg("-V").output().is_err() {
         return eprintln!("SKIP: no fio or no iostat");
@@ -265,7 +265,7 @@ fn a_log_with_decimal_commas() {
 
 /// Transcripts of the reference on recorded counters of other machines, and what ours says of the same counters.
 #[test]
-fn whatever_iostat_prints_is_imported_without_damage() {
+fn all_iostat_output_imports_without_damage() {
     let dir = tempfile::tempdir().unwrap();
     let mut taken = 0;
     for tree in ["mixed", "many", "old", "wraps"] {
@@ -326,7 +326,7 @@ fn tables_of_several_resolutions_are_audited_and_the_report_says_so() {
 }
 
 #[test]
-fn what_a_source_does_not_know_is_null_and_never_zero() {
+fn unknown_values_are_null_and_never_zero() {
     let dir = tempfile::tempdir().unwrap();
     let snoop = "TIME(s)     COMM           PID     DISK    T    SECTOR     BYTES   LAT(ms)\n\
                  0.000000    postgres: wal  1188    nvme0n1 W    3145728    8192      0.345\n\
@@ -349,7 +349,7 @@ fn what_a_source_does_not_know_is_null_and_never_zero() {
     }
 }
 
-/// The rows of `zoom --format csv`, cells as they stand.
+/// The rows of `zoom --format csv`, cells unchanged.
 pub fn zoomed(recording: &Path, options: &[&str]) -> Vec<Vec<String>> {
     let out = iolens(&["zoom", "--format", "csv"]).args(options).arg(recording).output().unwrap();
     assert!(out.status.success(), "{}", scene(&out));
@@ -404,7 +404,7 @@ fn counts_that_a_log_does_not_hold_are_null_in_the_report() {
     let all = &tenths["devices"][0];
     assert_eq!((&all["read"]["ios"], &all["discard"]["ios"], &all["flush"]["ios"]), (&329.into(), &null, &null));
     assert_eq!(tenths["recording"]["duration_s"], 2.0, "as long as the table");
-    // The burst that everybody knows is found in the table of averages too.
+    // The published burst is found in the table of averages too.
     let burst = &tenths["findings"][0];
     assert_eq!(
         (&burst["kind"], &burst["start_s"], &burst["end_s"]),
@@ -416,7 +416,7 @@ fn counts_that_a_log_does_not_hold_are_null_in_the_report() {
     assert_eq!((&evidence["peak_iops"], &evidence["other_class_mean_max_us"]), (&13240.0.into(), &136_888.0.into()));
     let fio = report("fio", &["import/fio-mix.json"]);
     let disk = fio["devices"].as_array().unwrap().iter().find(|d| d["name"] == "loop0").unwrap();
-    assert_eq!((&disk["read"]["ios"], &disk["read"]["bytes"]), (&11970.into(), &null), "this fio tells no sectors");
+    assert_eq!((&disk["read"]["ios"], &disk["read"]["bytes"]), (&11970.into(), &null), "this fio reports no sectors");
     let log = report("log", &["import/fio-mix_bw.1.log", "import/fio-mix_clat.1.log"]);
     assert_eq!((&log["recording"]["ios"], &log["devices"][0]["read"]["ios"]), (&null, &null));
     assert!(log["devices"][0]["read"]["bytes"].as_u64().unwrap() > 30_000_000);

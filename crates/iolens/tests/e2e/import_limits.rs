@@ -40,7 +40,7 @@ fn an_io_through_layers_partitions_and_groups_counts_once_and_the_summary_names_
 }
 
 #[test]
-fn what_a_table_says_of_all_classes_together_is_shown() {
+fn values_of_all_classes_together_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     let log = file_with(dir.path(), "log", log_of("sda 30 10 40 80 2.5\n", 4).as_bytes());
     let rec = imported(dir.path(), "rec", &[log], &["--strict"]);
@@ -63,7 +63,7 @@ fn what_a_table_says_of_all_classes_together_is_shown() {
 }
 
 #[test]
-fn wild_dates_make_no_endless_zoom() {
+fn implausible_dates_do_not_stretch_zoom() {
     let dir = tempfile::tempdir().unwrap();
     let report = |year: u32| format!("{year}-11-21T09:20:00+0000\n{HEADING}sda 30 10 40 80 2.5\n\n");
     let log: String = (0..100).map(|i| report(1990 + i % 7 * 10)).collect();
@@ -98,7 +98,7 @@ fn the_cost_of_a_report_grows_with_the_devices_and_not_with_their_pairs() {
 }
 
 #[test]
-fn single_ios_with_wild_dates_make_no_endless_zoom() {
+fn implausible_dates_of_single_ios_do_not_stretch_zoom() {
     let dir = tempfile::tempdir().unwrap();
     let row = |i: u32| format!("{}.0 fio 7 sda R {} 4096 1.5\n", i * 20_000, i * 8);
     let rows: String = (1..300).map(row).collect();
@@ -113,7 +113,7 @@ fn single_ios_with_wild_dates_make_no_endless_zoom() {
 }
 
 #[test]
-fn endless_and_dense_input_is_refused_in_one_line() {
+fn oversized_and_overcompressed_input_is_refused_in_one_line() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |file: &Path, word: &str| {
         assert_refused(&import(dir.path(), "new", &[file.to_owned()], &[]), &[word]);
@@ -141,7 +141,7 @@ fn an_interrupted_import_leaves_a_whole_recording_or_nothing() {
     while child.try_wait().unwrap().is_none() && !names(dir.path()).iter().any(unfinished) {
         sleep(Duration::from_millis(1));
     }
-    // It may be done already: then there is nobody to interrupt.
+    // It may be done already: then there is no process to interrupt.
     let _ = kill_process(Pid::from_child(&child), Signal::TERM);
     child.wait().unwrap();
     assert!(!names(dir.path()).iter().any(unfinished), "{:?}", names(dir.path()));

@@ -1,4 +1,4 @@
-//! `iolens iostat --hist --true` on a real device: what single I/Os tell agrees with the counters beside it.
+//! `iolens iostat --hist --true` on a real device: statistics of single I/Os agree with the counters beside them.
 
 use super::machine::*;
 use serde_json::Value;
@@ -38,7 +38,7 @@ fn percentiles_and_busy_time_stand_beside_the_counters() {
         assert!(busy > 0.0 && busy <= 100.0 && mean <= most, "{}", scene(&out));
         if of("lost_ios") == 0.0 && most == 1.0 {
             assert!((busy - 100.0 * mean).abs() < 0.001, "{}", scene(&out));
-            // The mean of the counters lies between the extremes; they are kept in whole nanoseconds, shown in ms.
+            // The mean of the counters is between the extremes; they are kept in whole nanoseconds, shown in ms.
             assert!(of("read_await_ms") * 1e3 <= max + 1000.0, "{}", scene(&out));
         }
     }
@@ -62,7 +62,7 @@ fn every_format_has_the_columns() {
     let json: Value = serde_json::from_slice(&out.stdout).unwrap();
     let disk = &json["sysstat"]["hosts"][0]["statistics"][0]["disk"][0];
     assert!(disk["busy_percent"].as_f64().is_some_and(|b| b > 0.0) && disk["tps"].is_number(), "{}", scene(&out));
-    assert!(disk["r_p50_us"].is_null(), "it was not asked for");
+    assert!(disk["r_p50_us"].is_null(), "not requested");
     let out = run_under_load(&device, &["-dy", "--hist", "-o", "CSV", "0.3", "1"]);
     let text = String::from_utf8_lossy(&out.stdout);
     let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split(',').collect()).collect();

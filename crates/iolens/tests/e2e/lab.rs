@@ -60,7 +60,7 @@ fn assert_said(results: &Value, series: &str, words: &str) {
     assert!(is_said(results, series, words), "{series}: {words} in\n{}", verdicts(results).join("\n"));
 }
 
-/// A loop device of our own that fio may have; for runs in which nobody else uses the disk.
+/// A loop device of our own that fio may have; for runs in which no other process uses the disk.
 fn sweep_of(device: &LoopDevice, dir: &Path, arguments: &[&str]) -> Value {
     let mut all = vec!["--i-will-lose-data", text(&device.path), "--size", "64M", "--seconds", "1"];
     all.extend_from_slice(arguments);
@@ -104,7 +104,7 @@ fn the_page_cache_and_readahead_get_their_verdicts() {
     let (Some(()), Some(()), Some(device)) = (program("fio"), ebpf(), LoopDevice::new(64)) else { return };
     set_sysfs(&device, "read_ahead_kb", 128);
     // The file is read over and over: all but the first time from memory. That first time may be cut into smaller requests
-    // when somebody else wants memory or the disk: read again.
+    // when other processes use memory or the disk: read again.
     let in_full = |_| {
         let dir = on_a_disk();
         let r = sweep_of(&device, dir.path(), &["--bs", "64k", "--rw", "read", "--direct", "0"]);
@@ -306,7 +306,7 @@ fn missed(disk: &SlowDisk) -> ((f64, f64), Value) {
 #[test]
 fn the_fit_finds_the_seek_and_the_rate_of_a_programmed_disk() {
     let (Some(()), Some(()), Some(disk)) = (program("fio"), calm(), SlowDisk::new(64, 4860.0, 75.86)) else { return };
-    // Somebody else's burst of work is no fault of the fit: measured again.
+    // Other load on the machine is no fault of the fit: measure again.
     for _ in 0..3 {
         let ((a, rate), fit) = missed(&disk);
         if a < 0.08 && rate < 0.15 {
@@ -322,7 +322,7 @@ fn the_two_phase_model_predicts_a_programmed_disk_behind_the_page_cache() {
     let (Some(()), Some(()), Some(disk)) = (program("fio"), ebpf(), SlowDisk::new(64, 100.0, 100.0)) else { return };
     let arguments =
         ["--i-will-lose-data", text(&disk.device), "--size", "64M", "--seconds", "3", "--rw", "read", "--direct", "0"];
-    // Somebody else's burst of work is no fault of the model either.
+    // Other load on the machine is no fault of the model either.
     for _ in 0..5 {
         let dir = on_a_disk();
         let r = sweep(dir.path(), &[&arguments[..], &["--bs", "512,4k,64k"]].concat());
@@ -377,7 +377,7 @@ fn complete(out: &Path) -> Vec<(PathBuf, std::time::SystemTime)> {
     cells.filter_map(|p| Some((p.clone(), p.metadata().ok()?.modified().ok()?))).collect()
 }
 
-/// Loop devices and scratch files that lie in `dir`.
+/// Loop devices and scratch files in `dir`.
 fn left_behind(dir: &Path) -> Vec<String> {
     let mut found: Vec<String> = std::fs::read_dir("/sys/block")
         .unwrap()
@@ -433,7 +433,7 @@ fn goes_on(dir: &Path, words: &[String]) {
 }
 
 #[test]
-fn after_a_kill_clean_takes_everything_away() {
+fn clean_removes_everything_after_a_kill() {
     let (Some(()), Some(())) = (program("fio"), loops()) else { return };
     let dir = on_a_disk();
     let out = dir.path().join("out");
@@ -474,7 +474,7 @@ fn refused_device(device: &Path, words: &[&str]) -> Output {
 }
 
 #[test]
-fn what_is_in_use_is_never_written_to() {
+fn devices_in_use_are_never_written() {
     let (Some(()), Some(device)) = (program("fio"), LoopDevice::new(32)) else { return };
     let dir = on_a_disk();
     let file = dir.path().join("precious");

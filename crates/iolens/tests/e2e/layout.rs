@@ -30,7 +30,7 @@ fn no_line_is_wider_than_the_terminal_and_no_word_is_broken() {
             let text = String::from_utf8_lossy(&out.stdout);
             assert!(!text.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
             let limit: usize = columns.parse().expect("a number");
-            // Only a word that is longer than a line may stand out.
+            // Only a word that is longer than a line may exceed it.
             let wide = |l: &&str| l.chars().count() > limit && l.trim().contains(' ');
             assert_eq!(text.lines().filter(wide).collect::<Vec<_>>(), [""; 0], "{words:?} at {columns}");
         }

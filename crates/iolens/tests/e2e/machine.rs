@@ -147,7 +147,7 @@ impl Mounted {
         Some(Mounted(dir))
     }
 
-    /// Where.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
@@ -213,7 +213,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// A file with this content, for commands that want one.
+/// A file with this content, for commands that need one.
 pub fn file_with(dir: &Path, name: &str, content: &[u8]) -> PathBuf {
     let path = dir.join(name);
     File::create(&path).unwrap().write_all(content).unwrap();

@@ -1,4 +1,4 @@
-//! Who did it, with the names of files.
+//! Attribution with the names of files.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -96,9 +96,9 @@ fn buffered_writes_are_reported_with_their_file_and_a_hostile_name_stays_escaped
 
     let recording = Recording::open(&path).unwrap();
     let names: Vec<_> = recording.names(i64::MIN..i64::MAX).flat_map(|b| b.unwrap()).collect();
-    for wanted in [big, hostile] {
-        let found = names.iter().filter(|n| n.text == wanted).collect::<Vec<_>>();
-        assert!(matches!(found[..], [n] if matches!(n.of, Named::File { .. })), "{wanted:?}: {names:?}");
+    for expected in [big, hostile] {
+        let found = names.iter().filter(|n| n.text == expected).collect::<Vec<_>>();
+        assert!(matches!(found[..], [n] if matches!(n.of, Named::File { .. })), "{expected:?}: {names:?}");
     }
 
     let recording = path.to_str().unwrap();

@@ -71,7 +71,7 @@ fn recordings_and_reports_are_private_whatever_the_umask_unless_shared() {
 }
 
 #[test]
-fn a_recording_made_live_is_private_too() {
+fn a_live_recording_is_private() {
     let tmp = tempfile::tempdir().unwrap();
     let words = ["record", "-q", "--source", "counters", "-o", "rec", "--for", "50ms"];
     let out = with_umask(tmp.path(), "0", &words);
@@ -107,7 +107,7 @@ fn a_report_follows_no_planted_link() {
 }
 
 #[test]
-fn places_that_are_none_are_refused_by_name() {
+fn invalid_targets_are_refused_by_name() {
     let tmp = tempfile::tempdir().unwrap();
     let Some(rec) = recording(tmp.path()) else { return };
     let report =
@@ -126,7 +126,7 @@ fn places_that_are_none_are_refused_by_name() {
 }
 
 #[test]
-fn lab_clean_obeys_no_list_that_somebody_else_wrote() {
+fn lab_clean_ignores_lists_of_other_users() {
     let tmp = tempfile::tempdir().unwrap();
     let (victim, experiment) = (tmp.path().join("victim"), tmp.path().join("experiment"));
     fs::create_dir(&victim).unwrap();

@@ -82,7 +82,7 @@ fn written_by(path: &Path, prefix: &str) -> f64 {
 #[test]
 fn a_buffered_copy_starves_direct_readers_and_is_named_with_its_file() {
     let Some(()) = ebpf() else { return };
-    // On a disk, past the page cache: on a file in memory nobody waits.
+    // On a disk, past the page cache: on a file in memory no reader waits.
     let backing = std::env::temp_dir().join(format!("iolens-e2e-starve-{}", std::process::id()));
     let made = Command::new("fallocate").args(["-l", "1536M"]).arg(&backing).status();
     if !made.is_ok_and(|s| s.success()) {
@@ -119,7 +119,7 @@ fn starved_by_dd(path: &Path, report: &Value) -> Result<(), String> {
     assert!(metadata < 8.0, "who flushes is not who wrote: {metadata} MiB of sync's");
     let starved = findings(report, "starvation");
     if starved.is_empty() {
-        // Disks that serve reads first, or whose own cache takes the whole copy at once, starve nobody.
+        // Disks that serve reads first, or whose own cache takes the whole copy at once, starve no reader.
         let reads = &report["devices"][0]["detail"]["streams"][0]["starvation"];
         let ratio = reads["ratio_p99"].as_f64().unwrap_or(0.0);
         if ratio >= 1.5 {

@@ -84,7 +84,7 @@ fn read_for(device: &LoopDevice, time: Duration) -> u64 {
 }
 
 #[test]
-fn what_only_the_kernel_counts_is_unaccounted_in_the_recording_and_its_report() {
+fn ios_seen_only_by_the_kernel_are_unaccounted() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
     let dir = tempfile::tempdir().unwrap();
     let Some(library) = library(dir.path()) else { return };
@@ -144,7 +144,7 @@ fn live_says_what_only_the_kernel_counts() {
     let text = std::fs::read_to_string(&words).unwrap();
     assert!(is_ready && is_said, "{text}");
     assert!(text.contains(device.name()) && text.contains("(read)"), "{text}");
-    // A second's end may lie between them, and thousands are set off from each other.
+    // A second may end between them, and thousands are set off from each other.
     let words = text.lines().filter(|l| l.contains("(unaccounted)"));
     let numbers = words.filter_map(|l| l.split(": ").nth(2)?.split(' ').next()?.replace(',', "").parse::<u64>().ok());
     let said: u64 = numbers.sum();

@@ -78,7 +78,7 @@ fn data_that_cannot_be_printed_is_an_error_and_a_summary_is_not() {
         .stdout(full())
         .output()
         .unwrap();
-    assert_eq!(out.status.code(), Some(0), "the recording is what was asked for: {}", scene(&out));
+    assert_eq!(out.status.code(), Some(0), "the recording is the requested result: {}", scene(&out));
     assert!(String::from_utf8_lossy(&out.stderr).contains("stdout"), "{}", scene(&out));
     assert!(Recording::open(&new).unwrap().warnings().is_empty());
 }
@@ -105,7 +105,7 @@ fn messages_that_cannot_be_written_stop_nothing() {
 }
 
 /// A recording without an end of its own, started by a shell that does `before` first.
-fn endless(before: &str, path: &Path) -> Child {
+fn iostat_until_killed(before: &str, path: &Path) -> Child {
     let script = format!("{before} exec \"$0\" record --source counters -o \"$1\"");
     // The tests themselves may run under nohup.
     let mut sh = Command::new("env");
@@ -125,7 +125,7 @@ fn every_signal_that_asks_for_the_end_finishes_the_recording() {
     let asking = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::ALARM, Signal::QUIT, Signal::XCPU, Signal::VTALARM];
     for signal in asking {
         let path = dir.path().join(format!("{}", signal.as_raw()));
-        let child = endless("", &path);
+        let child = iostat_until_killed("", &path);
         send(&child, signal);
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(0), "{signal:?}: {}", scene(&out));
@@ -138,7 +138,7 @@ fn every_signal_that_asks_for_the_end_finishes_the_recording() {
 fn a_hangup_that_was_ignored_from_the_start_stays_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("r");
-    let child = endless("trap '' HUP;", &path);
+    let child = iostat_until_killed("trap '' HUP;", &path);
     let ignored = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let mask = ignored.lines().find_map(|l| l.strip_prefix("SigIgn:\t")).unwrap();
     assert_eq!(u64::from_str_radix(mask, 16).unwrap() & 1, 1, "{ignored}");
@@ -184,7 +184,7 @@ fn live_prints_a_document_per_line() {
     }
 }
 
-/// A sample of one disk: what a replay needs, with or without what tells disks from partitions.
+/// A sample of one disk: what a replay needs, with or without what distinguishes disks from partitions.
 fn sample(dir: &Path, name: &str, uptime_s: u32, with_sys: bool) {
     let proc = dir.join(name).join("proc");
     fs::create_dir_all(&proc).unwrap();
@@ -221,7 +221,7 @@ fn a_replay_shows_rows_or_says_in_one_line_why_not() {
 }
 
 #[test]
-fn a_mistyped_command_is_not_answered_with_a_hidden_one() {
+fn a_typo_does_not_suggest_a_hidden_command() {
     let out = run(&["enterr"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(!String::from_utf8_lossy(&out.stderr).contains("'enter'"), "{}", scene(&out));

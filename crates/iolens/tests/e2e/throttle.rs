@@ -21,7 +21,7 @@ pub fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// This crate's folder, if it lies on a disk that can be measured.
+/// This crate's folder, if it is on a disk that can be measured.
 pub fn home() -> Option<&'static str> {
     let here = env!("CARGO_MANIFEST_DIR");
     let signal = iolens_control::Utilisation::of_path(here).unwrap();
@@ -68,7 +68,7 @@ fn the_commands_exit_code_is_passed_through() {
 }
 
 #[test]
-fn arguments_and_streams_reach_the_command_as_they_are() {
+fn arguments_and_streams_pass_through_unchanged() {
     let Some(home) = home() else { return };
     let out = run(&[
         "throttle", "-q", "--source", "counters", "--path", home, "--", "printf", "%s|", "-a", "--path", "x y", "",
@@ -199,7 +199,7 @@ fn kill_and_look(device: &LoopDevice, dir: &Path, i: u64, actuator: &str) {
 }
 
 #[test]
-fn after_kill_9_the_command_goes_on_and_its_output_is_whole() {
+fn the_command_survives_kill_9_of_iolens() {
     let Some(device) = LoopDevice::new(16) else { return };
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);

@@ -60,7 +60,7 @@ fn actuators() -> Vec<&'static str> {
 }
 
 #[test]
-fn a_guardian_that_is_killed_is_replaced_and_signals_are_still_passed_on() {
+fn a_killed_guardian_is_replaced_and_signals_are_forwarded() {
     let Some(home) = home() else { return };
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {
@@ -87,7 +87,7 @@ fn is_held(actuator: &str, iolens: u32, command: i32) -> bool {
 }
 
 #[test]
-fn killed_together_with_the_guardian_that_is_its_child_iolens_leaves_nothing_stopped() {
+fn killing_iolens_and_one_guardian_leaves_nothing_stopped() {
     let Some(device) = LoopDevice::new(16) else { return };
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
@@ -140,7 +140,7 @@ fn on_request_the_command_ends_with_an_iolens_that_is_killed() {
 }
 
 #[test]
-fn a_group_is_removed_though_a_child_outlives_the_command() {
+fn a_group_is_removed_even_if_a_child_outlives_the_command() {
     let Some(home) = home() else { return };
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {

@@ -45,7 +45,7 @@ fn send(pid: u32, signal: Signal) {
 }
 
 #[test]
-fn a_request_to_stop_stops_the_command_and_iolens_and_both_go_on() {
+fn sigtstp_stops_command_and_iolens_and_sigcont_resumes_both() {
     let Some(home) = home() else { return };
     for actuator in actuators() {
         let mut child = start(home, &["--actuator", actuator], &["sleep", "3"]);
@@ -81,7 +81,7 @@ fn killed_while_it_is_stopped_it_leaves_the_command_running() {
 }
 
 #[test]
-fn one_that_is_stopped_without_a_word_leaves_nothing_held() {
+fn a_stopped_iolens_leaves_nothing_held() {
     let Some(home) = home() else { return };
     let dir = tempfile::tempdir().unwrap();
     for actuator in actuators() {
@@ -96,7 +96,7 @@ fn one_that_is_stopped_without_a_word_leaves_nothing_held() {
         let held = || fs::read_to_string(&log).is_ok_and(|t| t.lines().any(|l| !l.contains("\"held_s\":0.0,")));
         wait_until("it holds", || held() || child.try_wait().unwrap().is_some());
         if child.try_wait().unwrap().is_some() {
-            eprintln!("SKIP: {actuator}: this disk was never busy enough to hold anybody");
+            eprintln!("SKIP: {actuator}: this disk was never busy enough to throttle the command");
             continue;
         }
         send(child.id(), Signal::STOP);

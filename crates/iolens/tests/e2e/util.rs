@@ -1,4 +1,4 @@
-//! `util` from outside.
+//! End-to-end tests of `iolens util`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ fn json(arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn what_has_no_disk_is_null_and_says_why() {
+fn paths_without_a_disk_are_null_with_a_reason() {
     let doc = json(&["util", "--json", "--interval", "50ms", "--path", "/proc", "--source", "counters"]);
     let path = &doc["paths"][0];
     assert!(path["max_percent"].is_null() && path["any_percent"].is_null(), "{path}");
@@ -59,7 +59,7 @@ fn collect_leaves(node: &serde_json::Value, out: &mut Vec<String>) {
 }
 
 /// With one request at a time the disk is busy for their number times their latency, as the counters give it. How much of
-/// the time that is depends on who else wants the processors.
+/// that time depends on other load on the processors.
 fn assert_busy_as_one_at_a_time(disk: &serde_json::Value) {
     let number = |key: &str| disk[key].as_f64().unwrap();
     let expected = (number("r_per_s") * number("await_ms") / 10.0).min(100.0);

@@ -21,7 +21,7 @@ use crate::signals::Signals;
 /// A recording that a demo made may be replaced by the next demo; nothing else may.
 const DEFAULT_OUTPUT: &str = "iolens-demo.iolens";
 
-/// Runs the command.
+/// Runs `iolens demo`.
 ///
 /// # Errors
 /// No disk to write to, or no way to record.
@@ -61,7 +61,7 @@ fn output(plan: &DemoPlan) -> Result<PathBuf> {
     Ok(given.clone())
 }
 
-/// The one disk (or layer) that holds the scratch file's file system; `None` where several do, or nobody knows.
+/// The one disk (or layer) that holds the scratch file's file system; `None` where several do, or it is unknown.
 fn disk_of(dir: &Path) -> Option<DevId> {
     let stack = Resolver::read("/".as_ref()).ok()?.resolve(dir).ok()?;
     let [layer] = &stack.layers[..] else { return None };

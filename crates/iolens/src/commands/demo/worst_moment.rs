@@ -13,7 +13,7 @@ use crate::engine::source;
 use crate::present::zoom::{self, ZoomWriter};
 use crate::present::{demo_text, escape};
 
-/// Tables stand side by side up to this width where no terminal sets one.
+/// Tables are side by side up to this width where no terminal sets one.
 const MAX_COLUMNS: usize = 140;
 /// Rows on each side of the worst one that the demo shows.
 const AROUND: usize = 9;

@@ -8,7 +8,7 @@ use iolens_lab::experiment::{Experiment, Machine, Plan};
 use super::console::Console;
 use crate::cli::LabCopies;
 
-/// Runs the command.
+/// Runs `iolens lab copies`.
 ///
 /// # Errors
 /// No target is possible, or a copy failed.

@@ -10,7 +10,7 @@ use iolens_lab::scratch::has_program;
 use super::console::Console;
 use crate::cli::{FioSweep, LabFio};
 
-/// Runs the command.
+/// Runs `iolens lab fio`.
 ///
 /// # Errors
 /// fio is missing, the target cannot be made, a run failed.
@@ -66,6 +66,6 @@ fn plan(p: &FioSweep, given: Option<&Claimed>) -> FioPlan {
 /// Block sizes to be run on a cached file as well: the two-phase model takes its times from them.
 fn warm_sizes(p: &FioSweep, rw: &str, direct: bool) -> impl Iterator<Item = u64> {
     let (small, large) = (p.bs.iter().min().copied(), p.bs.iter().max().copied());
-    let wanted = rw == "read" && !direct && small < large;
-    [small, large].into_iter().flatten().filter(move |_| wanted)
+    let cacheable = rw == "read" && !direct && small < large;
+    [small, large].into_iter().flatten().filter(move |_| cacheable)
 }

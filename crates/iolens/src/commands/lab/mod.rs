@@ -1,4 +1,4 @@
-//! `iolens lab`: experiments, each run of which is a recording.
+//! `iolens lab`: experiments; each run is a recording.
 
 mod console;
 mod copies;

@@ -10,7 +10,7 @@ use iolens_lab::scratch::has_program;
 use super::console::Console;
 use crate::cli::LabPoll;
 
-/// Runs the command.
+/// Runs `iolens lab poll`.
 ///
 /// # Errors
 /// fio or loop devices are missing, or a cell failed.

@@ -15,7 +15,7 @@ use crate::present::lab::document::{Document, Raw, csv, html, text};
 use crate::present::lab::{self, Rendered};
 use crate::streams;
 
-/// A larger file is not put into the HTML; it lies beside it.
+/// A larger file is not embedded in the HTML but written beside it.
 const MAX_EMBEDDED_BYTES: usize = 4 << 20;
 
 /// Renders the experiment in `dir`: text (or one JSON document) on stdout; report.html, results.json and the tables

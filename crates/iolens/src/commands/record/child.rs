@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::signals::exit_code;
 
-/// A running command.
+/// A running command and its process group.
 #[derive(Debug)]
 pub struct RecordedChild(Child);
 
@@ -43,7 +43,7 @@ impl RecordedChild {
     /// Passes a signal on to it.
     pub fn signal(&self, signal: Signal) {
         if let Err(e) = kill_process(Pid::from_child(&self.0), signal) {
-            // It may have ended this very moment: then nobody needs the signal.
+            // It may have ended this very moment: then no process needs the signal.
             debug_assert_eq!(e, rustix::io::Errno::SRCH);
         }
     }

@@ -1,4 +1,4 @@
-//! What `iolens record` was asked for, as the recorder's options.
+//! Arguments of `iolens record` as the recorder's options.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::cli::RecordPlan;
 /// Bytes of a task's name in the kernel, without the NUL (`TASK_COMM_LEN`).
 const MAX_COMM: usize = 15;
 
-/// How to record.
+/// Options of a recording.
 ///
 /// # Errors
 /// A disk that is not there, a ring of an impossible size, a task that cannot exist.

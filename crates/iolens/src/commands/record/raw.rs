@@ -48,7 +48,7 @@ pub fn run(dir: &Path, plan: &RecordPlan, signals: &Signals) -> Result<u8> {
     Ok(0)
 }
 
-/// One sample; none if it cannot be written whole, because half of one would be taken for a machine.
+/// One sample; none if it cannot be written whole, because a partial one would be read as a whole machine.
 fn write_raw_sample(dir: &Path, index: usize) -> Result<()> {
     let written = snapshot::write(&Root::live(), dir, index);
     if written.is_err() {
