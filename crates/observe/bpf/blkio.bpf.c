@@ -22,7 +22,7 @@ enum { MAX_CHAIN = 4096, BDEVFS_MAGIC = 0x62646576 };
 
 /* The kernel has block_io_start (5a80bd075f3b, 6.5). Without it slots are taken at issue. */
 const volatile u8 has_io_start = 1;
-/* Look up who submitted each I/O. */
+/* Look up the submitter of each I/O. */
 const volatile u8 attribution = 1;
 /* The cgroup of a bio is one of the hierarchy whose ids user space resolves (io controller on cgroup v2). */
 const volatile u8 cgroup_of_bio = 0;
@@ -295,7 +295,7 @@ static __always_inline u64 cgroup_of(struct bio *bio)
 	return group ? group->blkcg->css.cgroup->kn->id : 0;
 }
 
-/* Who is behind this, and for which file; in the submitter's context. */
+/* Process and file of the I/O; in the submitter's context. */
 static __always_inline void attribute(struct slot *s, struct bio *bio, u32 cmd_flags, int wanted)
 {
 	u8 origin = ORIGIN_UNKNOWN;

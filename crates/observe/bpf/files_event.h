@@ -143,7 +143,7 @@ struct file_request {
 	char comm[16];
 	u32 generation; /* of the inode number */
 	u32 fs_dev;	/* major << 20 | minor */
-	u32 tgid;	/* who opened it */
+	u32 tgid;	/* opened by */
 	u32 tid;
 	u32 open_flags;
 	s32 fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* Part of files.bpf.c: the table of latency histograms, and who has which. */
+/* Part of files.bpf.c: the table of latency histograms and their owners. */
 #ifndef IOLENS_FILES_HISTOGRAMS_BPF_H
 #define IOLENS_FILES_HISTOGRAMS_BPF_H
 

@@ -337,7 +337,7 @@ static __attribute__((noinline)) int tell_name(u64 file, struct inode_facts *f)
 	return 0;
 }
 
-/* Says of a request, or a sync, who does it to which file. */
+/* Sets process and file of a request or a sync. */
 static __always_inline void describe(struct file_request *r, const struct inode_facts *facts, s32 fd)
 {
 	u64 who = bpf_get_current_pid_tgid();

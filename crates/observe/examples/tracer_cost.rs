@@ -1,4 +1,4 @@
-//! What the tracer costs: traces one disk until its standard input ends, then prints numbers. `bench/tracer.sh` runs it.
+//! Cost of the tracer: traces one disk until its standard input ends, then prints numbers. `bench/tracer.sh` runs it.
 //!
 //! Usage: `tracer_cost DISK [attribution|bare] [measure]`
 

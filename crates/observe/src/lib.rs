@@ -4,7 +4,7 @@
 //! says what the numbers of devices, files and control groups are called, [`writeback`] handles a file's dirty pages.
 //! Start at [`trace::Tracer`] or [`counters::Sampler`]. Nothing here stores or analyses.
 //!
-//! Who may use it: `control`, `recorder`, `lab` and the program. This crate knows `iolens_core::model` only.
+//! Users: `control`, `recorder`, `lab` and the program. This crate uses `iolens_core::model` only.
 
 pub mod counters;
 pub mod terminal;

@@ -1,4 +1,4 @@
-//! A file's dirty pages: how many there are, and sending some of them to the disk.
+//! A file's dirty pages: their number, and write-back of a range.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Wall clock and locale, as the C library knows them: `TZ`, `LC_TIME`, `LC_NUMERIC`.
+//! Wall clock and locale of the C library: `TZ`, `LC_TIME`, `LC_NUMERIC`.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -47,7 +47,7 @@ impl Locale {
         Locale { handle }
     }
 
-    /// The C locale.
+    /// The C locale: English dates, decimal point.
     pub fn c() -> Locale {
         Locale { handle: std::ptr::null_mut() }
     }

@@ -1,4 +1,4 @@
-//! Kernel files that are read again and again through one descriptor.
+//! Kernel files that are read repeatedly through one descriptor.
 
 use super::{ParsedStat, parse_stat};
 use rustix::fs::{Mode, OFlags};

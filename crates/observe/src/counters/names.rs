@@ -1,4 +1,4 @@
-//! Names that people gave to devices: device-mapper names, and the persistent names under `/dev/disk`.
+//! User-visible names of devices: device-mapper names, and the persistent names under `/dev/disk`.
 
 use super::root::path_of;
 use super::{Root, read_once};

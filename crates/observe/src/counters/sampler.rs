@@ -1,4 +1,4 @@
-//! Counters of a set of devices at a fixed pace, down to 1 ms, by the cheaper of two roads.
+//! Counters of a set of devices at a fixed pace, down to 1 ms, by the cheaper of two methods.
 
 use super::root::path_of;
 use super::{DiskRow, DiskstatsReader, Pace, Root, RowKind, StatFile, Wake, monotonic_ns};

@@ -1,4 +1,4 @@
-//! Paths of files and control groups by the numbers that the kernel's side of the tracer knows.
+//! Paths of files and control groups by the numbers from the BPF programs.
 
 use std::fs;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};

@@ -1,4 +1,4 @@
-//! This process: its clocks and what it has cost so far.
+//! This process: its clocks and its CPU time and memory so far.
 
 use iolens_core::model::RecorderCost;
 use rustix::time::{ClockId, clock_gettime};

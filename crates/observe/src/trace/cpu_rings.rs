@@ -168,7 +168,7 @@ impl CpuRings {
 
     /// Sleeps until there is an event, at most `timeout`; true if there is one.
     ///
-    /// Without the kernel's atomic operations an event may go unnoticed that comes at the very moment of falling asleep;
+    /// Without the kernel's atomic operations an event may go unnoticed that comes just before the reader sleeps;
     /// the next one, or the timeout, wakes.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
         self.wakes.drain(|_| {});

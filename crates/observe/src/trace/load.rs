@@ -1,4 +1,4 @@
-//! Loading the BPF programs: which programs and which of their forms this kernel takes.
+//! Loads the BPF programs in the variants that this kernel accepts.
 
 use std::{fs, path::Path};
 
@@ -24,7 +24,7 @@ pub(super) struct Probe {
     pub tracepoint: &'static str,
 }
 
-/// Who dirties pages, on kernels before and since b9b0ff61eef5 (5.16), whose arguments the program takes both.
+/// Tracepoints of dirtied pages, on kernels before and since b9b0ff61eef5 (5.16), whose arguments the program takes both.
 const DIRTY_FOLIO: Probe = Probe { program: "dirtied", tracepoint: "writeback_dirty_folio" };
 const DIRTY_PAGE: Probe = Probe { program: "dirtied", tracepoint: "writeback_dirty_page" };
 

@@ -1,4 +1,4 @@
-//! Reading what the BPF programs could not deliver.
+//! Reads the BPF programs' counts of lost I/Os.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Addresses of kernel functions, by which the BPF programs know what a bio belongs to.
+//! Addresses of kernel functions, by which the BPF programs classify bios.
 
 use std::io::{BufRead, BufReader};
 use std::sync::OnceLock;

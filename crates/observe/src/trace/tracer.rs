@@ -40,7 +40,7 @@ pub struct TracerOptions {
     /// Size of the rings between kernel and user space, of all CPUs together, in bytes: a power of two, whole pages.
     /// Each CPU gets the same number of events of 104 bytes, a power of two.
     pub ring_bytes: u32,
-    /// Look up process, cgroup and file of each I/O (costs some 35 ns more per I/O), and remember who dirties pages.
+    /// Look up process, cgroup and file of each I/O (costs some 35 ns more per I/O), and remember which processes dirty pages.
     pub attribution: bool,
     /// Trace bio-based devices (dm, md, zram, brd) from the start. Costs on every bio of request-based ones too.
     pub bio_based: bool,

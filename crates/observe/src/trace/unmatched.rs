@@ -1,4 +1,4 @@
-//! Starts without a completion when tracing ends: still in flight, or missed?
+//! Starts without a completion when tracing ends: still in flight, or lost.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;

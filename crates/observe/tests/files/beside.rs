@@ -1,4 +1,4 @@
-//! The same run as `strace` saw it: the same requests, and every time of ours inside the call as `strace` timed it.
+//! The same run under `strace`: equal requests, and each of our times inside `strace`'s time of the call.
 
 use std::{
     collections::BTreeMap,

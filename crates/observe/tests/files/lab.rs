@@ -39,7 +39,7 @@ pub fn children() -> FilesOptions {
     FilesOptions { filter: FilesFilter { children: true, ..FilesFilter::default() }, ..FilesOptions::default() }
 }
 
-/// The story, compiled.
+/// Compiles story.c.
 pub fn story(dir: &Path) -> PathBuf {
     compiled(dir, "story")
 }

@@ -1,4 +1,4 @@
-/* Does with files whatever can be done with them, a path for each way. Usage: story DIR */
+/* Does file I/O in every supported way, a path for each way. Usage: story DIR */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/close_range.h>

@@ -18,7 +18,7 @@ fn sums(requests: &[(String, Request)]) -> BTreeMap<String, Sums> {
     all
 }
 
-/// What story.c does.
+/// Expected sums per file of story.c.
 const EXPECTED: &[(&str, Sums)] = &[
     ("buffered", (2, 2, 20_480, 5, 20_480)),
     ("cloexec", (1, 0, 0, 1, 90)),

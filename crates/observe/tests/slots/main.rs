@@ -1,4 +1,4 @@
-//! The BPF programs' table of slots, played through at random in user space (`slots.c`), on one thread and on several at
+//! The BPF programs' table of slots, run at random in user space (`slots.c`), on one thread and on several at
 //! once: every I/O keeps a slot of its own while it is in flight, and what was taken is ended, missed or still there, to the
 //! last one.
 

@@ -61,7 +61,7 @@ static struct request {
 	u32 at;
 	int is_accounted; /* the last of its I/Os that had a slot */
 } requests[REQUESTS];
-/* Who is in a slot, one more than the request's number; 0: free. */
+/* Owner of a slot, one more than the request's number; 0: free. */
 static u32 holders[SLOTS];
 static u64 taken, ended, missed, homeless, remembered;
 static int busy, steps, hidden;

@@ -1,4 +1,4 @@
-//! Each kind of stack on a made-up machine.
+//! Each kind of stack on a synthetic machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A made-up machine: `/sys`, `/proc/1/mountinfo` and directories under a temporary root.
+//! A synthetic machine: `/sys`, `/proc/1/mountinfo` and directories under a temporary root.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,4 @@
-//! Who dirtied what is written back: the process that wrote, not the one that happened to submit it.
+//! Writeback is attributed to the process that dirtied the pages, not to the submitter.
 
 use std::{
     os::unix::fs::MetadataExt,

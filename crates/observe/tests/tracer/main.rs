@@ -5,8 +5,8 @@
 mod bio;
 mod dirtiers;
 mod exact;
-mod honest;
 mod lab;
+mod losses;
 mod names;
 mod programs;
 mod same;

@@ -38,7 +38,7 @@ fn numbered(fs_dev: i32, ino: i64) -> Inode {
     Inode { fs_dev, ino, generation: None }
 }
 
-/// The kernel refuses handles to those who lack CAP_DAC_READ_SEARCH.
+/// The kernel refuses handles without CAP_DAC_READ_SEARCH.
 fn may_open_by_number() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let caps = status.lines().find_map(|l| l.strip_prefix("CapEff:")).unwrap();

@@ -1,4 +1,4 @@
-//! The programs themselves: that the kernel takes them, and what it says of them.
+//! The BPF programs: the kernel accepts them, and its statistics of them.
 
 use iolens_observe::trace::{Tracer, TracerOptions, capabilities};
 

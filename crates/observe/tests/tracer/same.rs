@@ -1,4 +1,4 @@
-//! The same I/Os as other observers saw, one by one.
+//! The same I/Os as other tracers report, one by one.
 
 use std::{collections::HashMap, fs, io::Read, os::unix::fs::OpenOptionsExt, path::Path, thread};
 

@@ -18,7 +18,7 @@ const fn probe(program: &'static str, tracepoint: &'static str) -> Probe {
     Probe { program, tracepoint }
 }
 
-/// What cannot be done without, in attach order: who follows processes and closes comes before who opens.
+/// Required programs in attach order: those for processes and closes before those for opens.
 const NEEDED: [Probe; 8] = [
     probe("process_fork", "sched_process_fork"),
     probe("process_exec", "sched_process_exec"),

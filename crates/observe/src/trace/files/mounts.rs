@@ -1,4 +1,4 @@
-//! Where file systems are mounted: turns a path inside a file system into one that people know.
+//! Where file systems are mounted: turns a path inside a file system into an absolute one.
 
 use std::collections::HashMap;
 

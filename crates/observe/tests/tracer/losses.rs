@@ -1,4 +1,4 @@
-//! What is missing is counted, dated and named.
+//! Losses are counted, dated and attributed to a reason.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
