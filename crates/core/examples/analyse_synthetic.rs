@@ -1,4 +1,4 @@
-//! How long do the analyses take, and how much memory, without a disk or a decoder in the way?
+//! Time and memory of the analyses, without disk or decoder.
 //!
 //!     cargo run --release -p iolens-core --example analyse_synthetic -- [IOS] [QUEUE_DEPTH] [DEVICES] [SECONDS]
 

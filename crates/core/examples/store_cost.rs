@@ -1,4 +1,4 @@
-//! What writing and reading a recording costs: nanoseconds and bytes per I/O, on a sample or on made-up load.
+//! Cost of writing and reading a recording: nanoseconds and bytes per I/O, on a sample or on synthetic load.
 //!
 //! ```text
 //! cargo run --release -p iolens-core --example store_cost -- [--csv SAMPLE | --one-job] [--ios N] [--devices N] [--seconds S] [--dir DIR] [--keep-files] [--write-only]

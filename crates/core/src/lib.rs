@@ -1,7 +1,7 @@
 //! iolens' types, recordings and analyses.
 //!
 //! Data flows one way: something *observes* (the `iolens-observe` crate, an importer, or a recording), an
-//! [`model::Observation`] comes out, the [`store`] keeps it, the [`analysis`] answers questions about it.
+//! [`model::Observation`] comes out, the [`store`] keeps it, the [`analysis`] evaluates it.
 //! This crate needs no root, no kernel, no terminal and no threads, and reads recordings on any system.
 //!
 //! All crates may use it. `model` and `private` import no other module; `store` and `analysis` import `model` and never

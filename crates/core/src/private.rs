@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Who besides the owner may read what is written; others never may write it.
+/// Permissions of files: other users may get read access, never write access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     file_mode: u32,
@@ -123,7 +123,7 @@ impl PrivateDir {
     }
 
     /// Puts `bytes` into the file `name`: written under a temporary name, synced, renamed; the directory is synced too.
-    /// Whatever fails, `name` is either what it was or what it shall be, and no temporary file stays.
+    /// On any failure `name` has either its old or its new content, and no temporary file stays.
     ///
     /// # Errors
     /// `name` is a directory or a device, or the file system refuses.

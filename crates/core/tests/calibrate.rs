@@ -1,4 +1,4 @@
-//! How often findings of every kind are wrong, in scenes where nothing deserves one, and how often they are right, where
+//! How often findings of every kind are wrong, in null scenes, and how often they are right, where
 //! something does.
 //!
 //! A short form by default; `make calibrate` runs many recordings of each scene and writes the tables of `docs/findings.md`.
@@ -150,7 +150,7 @@ fn counters_of(ios: &[Io]) -> Report {
 
 type Recording = Box<dyn Fn(u64) -> Report + Sync>;
 
-/// Scenes in which nothing deserves a finding, each with what makes the report of one recording of it.
+/// Null scenes (no finding is correct), each with what makes the report of one recording of it.
 fn nulls() -> Vec<(String, Recording)> {
     fn own(scene: impl Fn(&mut Rng) -> Vec<Io> + Sync + 'static) -> Recording {
         Box::new(move |seed| report_of(&scene(&mut Rng::new(7919 * seed + 13)), SECONDS))

@@ -1,5 +1,5 @@
-//! Measures the importers: each sample is repeated to some 64 MB, read from memory, and the processor's time is taken,
-//! which other work on the machine does not disturb as much as the clock.
+//! Measures the importers: each sample is repeated to about 64 MB and read from memory, and CPU time is measured,
+//! which depends less on other load than elapsed time.
 //!
 //! `cargo run --release -p iolens-import --example import_speed [fixtures/import [TRACE]]`; the trace of blktrace that it
 //! makes up is left in the file TRACE, for other readers of such traces.

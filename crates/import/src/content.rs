@@ -1,5 +1,5 @@
-//! The bytes of a log, from wherever they come: a file, standard input, either of them compressed by gzip. They are read
-//! piece by piece, so that a log of any size takes no more memory than what is made of it.
+//! The bytes of a log from a file or standard input, possibly compressed by gzip. They are read
+//! in pieces, so that memory holds only the parsed rows of a log of any size.
 
 use std::cell::Cell;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What could not be read or understood: counted in full, named up to a limit.
+//! Damaged lines: all counted, reported up to a limit.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Device numbers for logs that only know names.
+//! Device numbers for logs with names only.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Logs that real programs have written, for the tests of this room.
+//! Logs written by real programs, for the tests of this crate.
 
 use std::path::{Path, PathBuf};
 

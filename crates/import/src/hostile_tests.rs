@@ -1,4 +1,4 @@
-//! Whatever is done to a log, no importer panics; what it cannot read it counts and names by its line.
+//! No importer panics on any log; it counts unreadable lines and reports their numbers.
 #![allow(clippy::unwrap_used)]
 use std::path::Path;
 

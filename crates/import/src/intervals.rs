@@ -26,7 +26,7 @@ pub struct Report {
     pub stored: Range<usize>,
     /// Length of the interval in seconds, from each row.
     pub seconds: Vec<f32>,
-    /// Its `avg-cpu` line.
+    /// Percentages of the `avg-cpu` line.
     pub cpu: Option<CpuShares>,
     /// Averages since boot, which iostat prints first without `-y`.
     pub since_boot: bool,

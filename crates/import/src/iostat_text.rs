@@ -66,7 +66,7 @@ pub struct Parser {
     blanks: u32,
     /// The next report is the first of its run.
     fresh_run: bool,
-    /// Rows of the report at hand by device.
+    /// Rows of the current report by device.
     index: HashMap<DevId, usize>,
     ids: HashMap<Vec<u8>, DevId>,
     any_rows: bool,
@@ -202,7 +202,7 @@ impl Parser {
         self.index.clear();
     }
 
-    /// Nothing more comes into the report at hand.
+    /// The current report is complete.
     fn close_report(&mut self, log: &mut Log) {
         if let Some(report) = self.runs.last_mut().and_then(|r| r.reports.last_mut()) {
             report.close(log);
@@ -293,7 +293,7 @@ impl Parser {
         true
     }
 
-    /// Whether the report at hand has shown this heading: `--pretty` shows four different ones per report.
+    /// Whether the current report has shown this heading: `--pretty` shows four different ones per report.
     fn table_seen(&self, heading: &[u8]) -> bool {
         self.last_heading == heading || words(heading).next() == Some(b"r/s")
     }
@@ -311,7 +311,7 @@ impl Parser {
         cells
     }
 
-    /// Whether the line is a row of the table at hand.
+    /// Whether the line is a row of the current table.
     fn row(&mut self, log: &mut Log, line: Line<'_>, text: &[u8]) -> bool {
         let n = self.table.columns.len();
         if n == 0 {

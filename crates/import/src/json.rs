@@ -1,5 +1,5 @@
-//! A JSON reader that forgives: text before and between documents, missing ends and commas, duplicate keys, `nan`,
-//! decimal commas. What it had to forgive it says, with the line.
+//! A lenient JSON reader: text before and between documents, missing ends and commas, duplicate keys, `nan`,
+//! decimal commas. It reports each of these with its line.
 
 use std::borrow::Cow;
 
@@ -116,7 +116,7 @@ impl<'a> Parser<'a> {
         self.bytes.get(self.at).copied()
     }
 
-    /// The line at hand.
+    /// Number of the current line.
     fn line(&mut self) -> u64 {
         let to = self.at.min(self.bytes.len());
         self.line += self.bytes[self.counted_to..to].iter().filter(|b| **b == b'\n').count() as u64;

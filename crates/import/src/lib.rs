@@ -1,6 +1,6 @@
-//! Other tools' logs become observations like any other: `iolens import`, and fio's results for the laboratory.
+//! Other tools' logs become observations like any other: `iolens import`, and fio's results for `iolens lab`.
 //!
-//! Who may know whom: this crate knows `iolens_core::model` only; it needs no privileges and no Linux. Start at
+//! Dependencies: this crate uses `iolens_core::model` only; it needs no privileges and no Linux. Start at
 //! [`import_files`].
 //!
 //! Each format has a file that reads it line by line (JSON: whole; blktrace: record by record) and appends what it finds to

@@ -1,4 +1,4 @@
-//! What a parser fills, and what an import gives.
+//! The log that a parser fills, and the result of an import.
 
 use std::path::{Path, PathBuf};
 
@@ -173,7 +173,7 @@ pub enum ImportError {
     /// The content is of no known format; what it is instead, if that can be said.
     #[error("{}: not the log of a tool that can be imported{}", .0.display(), .1.as_ref().map_or_else(|| " (iostat, fio, blktrace, biosnoop, perf script with block events)".to_owned(), |why| format!(": {why}")))]
     Unknown(PathBuf, Option<String>),
-    /// No file.
+    /// The path is a directory.
     #[error("{}: is a directory; logs are files, and a recording needs no import (iolens report DIR)", .0.display())]
     Directory(PathBuf),
     /// A log that is too large, with the limit in MiB.

@@ -54,7 +54,7 @@ fn columns(line: &[u8]) -> Option<Vec<Column>> {
 #[derive(Debug, Default)]
 pub(super) struct Parser {
     heading: Option<Vec<Column>>,
-    /// Where the rows of the table at hand begin.
+    /// Index of the first row of the current table.
     begin: usize,
     /// An empty line came after the table: prose may follow.
     ended: bool,

@@ -1,4 +1,4 @@
-//! Which tool wrote this? Recognised by the content alone.
+//! Recognises the tool that wrote a log, by its content.
 
 use super::text::{Lines, columns};
 

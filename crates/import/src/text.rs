@@ -19,7 +19,7 @@ impl<'a> Lines<'a> {
         Lines { source, line: Vec::new(), number: 0 }
     }
 
-    /// The next line.
+    /// Reads the next line; `None` at the end.
     pub fn next_line(&mut self) -> Option<Line<'_>> {
         self.line.clear();
         let read = (&mut *self.source).take(MAX_LINE).read_until(b'\n', &mut self.line);

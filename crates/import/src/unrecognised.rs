@@ -1,4 +1,4 @@
-//! What a file is instead of a log that can be imported: the nearest known format, and what is missing.
+//! Explains why a file is no importable log: the nearest known format, and what is missing.
 
 use super::text::words;
 

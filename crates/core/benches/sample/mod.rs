@@ -1,4 +1,4 @@
-//! I/Os made up for measurements of the recording.
+//! Synthetic I/Os for benchmarks of the store.
 
 use iolens_core::model::{Comm, DevId, Io, Op, Origin};
 

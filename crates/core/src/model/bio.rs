@@ -1,4 +1,4 @@
-//! How single bios went through the block layer, where a source saw more of it than requests.
+//! Stages of single bios in the block layer, from sources that see more than requests.
 
 use super::DevId;
 

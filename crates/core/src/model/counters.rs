@@ -48,7 +48,7 @@ pub struct DiskCounters {
 pub struct CounterSample {
     /// Read just after this instant, in nanoseconds since the recording's start.
     pub at_ns: i64,
-    /// The whole disk.
+    /// Device number of the whole disk.
     pub dev: DevId,
     /// What the kernel printed.
     pub counters: DiskCounters,

@@ -1,4 +1,4 @@
-//! Numbers and words in named columns: what an experiment's results are, before any surface prints them.
+//! Numbers and text in named columns: results of an experiment, before formatting.
 
 /// The values of one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -9,7 +9,7 @@ pub enum ColumnValues {
     Words(Vec<Option<String>>),
 }
 
-/// One column.
+/// One column of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataColumn {
     /// Its name, with the unit.
@@ -32,7 +32,7 @@ impl DataTable {
         DataTable { columns: Vec::new(), rows }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }

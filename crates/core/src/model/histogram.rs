@@ -101,12 +101,12 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// How many values.
+    /// Number of values.
     pub fn n(&self) -> u64 {
         self.n
     }
 
-    /// Their exact sum.
+    /// Exact sum of the values.
     pub fn sum(&self) -> i128 {
         self.sum
     }
@@ -220,7 +220,7 @@ impl CallHistogram {
         other.counts.iter().for_each(|(bucket, calls)| self.count(*bucket, *calls));
     }
 
-    /// How many calls.
+    /// Number of calls.
     pub fn n(&self) -> u64 {
         self.counts.iter().fold(0, |n, c| n.saturating_add(c.1))
     }

@@ -1,4 +1,4 @@
-//! One block I/O, and the names of what it can be.
+//! One block I/O: operation, class, origin, flags.
 
 use super::{DevId, Inode};
 

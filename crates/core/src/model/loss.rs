@@ -1,4 +1,4 @@
-//! What could not be recorded. Loss is data: it is counted, dated, stored and shown.
+//! Losses. Loss is data: it is counted, dated, stored and shown.
 
 use super::{Class, DevId};
 

@@ -1,4 +1,4 @@
-//! Names for the numbers by which block I/Os know files and control groups.
+//! Names for the numbers of files and control groups in block I/Os.
 
 /// Which file of which file system. The number of a removed file is given to the next one, the pair with its generation is
 /// not.

@@ -57,7 +57,7 @@ impl RateRows {
         self.heads.get(i).map(|h| self.unpack(h))
     }
 
-    /// All rows.
+    /// All rows in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = IntervalRates> + ExactSizeIterator + Clone + '_ {
         self.heads.iter().map(|h| self.unpack(h))
     }
@@ -109,12 +109,12 @@ impl RateRows {
         *self = out;
     }
 
-    /// The earliest beginning.
+    /// Smallest start, in nanoseconds; `None` without rows.
     pub fn first_ns(&self) -> Option<i64> {
         self.heads.iter().map(|h| h.from_ns).min()
     }
 
-    /// The latest end.
+    /// Largest end, in nanoseconds; `None` without rows.
     pub fn last_ns(&self) -> Option<i64> {
         self.heads.iter().map(|h| h.to_ns).max()
     }

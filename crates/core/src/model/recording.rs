@@ -1,4 +1,4 @@
-//! What is known of a recording as a whole.
+//! Metadata of a recording.
 
 use std::collections::BTreeMap;
 

@@ -21,7 +21,7 @@ pub enum RequestClass {
 }
 
 impl RequestClass {
-    /// All classes.
+    /// All classes, in the order of reports.
     pub const ALL: [RequestClass; 5] =
         [RequestClass::In, RequestClass::Out, RequestClass::Mixed, RequestClass::None, RequestClass::Sync];
 
@@ -304,7 +304,7 @@ impl Request {
         self.bytes_in.saturating_add(self.bytes_out)
     }
 
-    /// Its class.
+    /// Class by what was read and written.
     pub fn class(&self) -> RequestClass {
         if self.sync.is_some() {
             return RequestClass::Sync;

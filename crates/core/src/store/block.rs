@@ -204,7 +204,7 @@ impl<R: Row> Cursor<R> {
         Cursor { batch: rows, at: 0, rest: None }
     }
 
-    /// Makes sure that a row is at hand; `false` at the end of the block.
+    /// Loads the next row; `false` at the end of the block.
     pub fn fill(&mut self) -> Result<bool, Trouble> {
         if self.at < self.batch.len() {
             return Ok(true);
@@ -244,7 +244,7 @@ impl<R: Row> Cursor<R> {
         row
     }
 
-    /// Takes the rows at hand whose time is at most `limit`.
+    /// Takes the loaded rows whose time is at most `limit`.
     pub fn take_until(&mut self, limit: Option<i64>) -> Vec<R> {
         let rest = &self.batch[self.at..];
         let n = limit.map_or(rest.len(), |limit| rest.partition_point(|r| r.time() <= limit));

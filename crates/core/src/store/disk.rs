@@ -1,4 +1,4 @@
-//! Files of a recording: how they are opened, and what they take of the disk.
+//! Files of a recording: opening, and space on disk.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -11,7 +11,7 @@ pub(crate) fn allocated(bytes: u64) -> u64 {
 
 pub(crate) const BLOCK: u64 = 4096;
 
-/// Opens a file of a recording for reading. What is no regular file, be it a pipe or a device, could keep a reader waiting
+/// Opens a file of a recording for reading. Anything but a regular file, such as a pipe or a device, could block a reader
 /// for ever.
 pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {

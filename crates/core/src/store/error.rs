@@ -1,4 +1,4 @@
-//! What can go wrong with a recording, each in one line: what, where, what to do.
+//! Errors of recordings, each in one line: what, where, what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub enum StoreError {
     NotARecording {
         /// The path that was opened.
         path: PathBuf,
-        /// What is missing.
+        /// Reason: the missing file or key.
         why: String,
     },
     /// Written by a later version of the format.
@@ -60,7 +60,7 @@ pub enum StoreError {
     /// A required column is not there.
     #[error("{path}: column {column} is missing, and it is required; see docs/recording-format.md for the columns")]
     MissingColumn {
-        /// The Parquet file.
+        /// Path of the Parquet file.
         path: PathBuf,
         /// Name of the column.
         column: &'static str,
@@ -68,7 +68,7 @@ pub enum StoreError {
     /// A column holds something else than the format says.
     #[error("{path}: column {column} {problem}; see docs/recording-format.md for the columns")]
     BadColumn {
-        /// The Parquet file.
+        /// Path of the Parquet file.
         path: PathBuf,
         /// Name of the column.
         column: &'static str,

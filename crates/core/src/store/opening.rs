@@ -1,4 +1,4 @@
-//! Finds what a recording's directory holds: segments, logs, and what is missing or damaged of them.
+//! Lists a recording's directory: segments, logs, and missing or damaged ones.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;

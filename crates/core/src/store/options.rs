@@ -18,7 +18,7 @@ pub struct WriterOptions {
     pub segment_min_rows: usize,
     /// A segment this old is closed however few rows it has, in nanoseconds.
     pub segment_max_age_ns: i64,
-    /// Who may read it.
+    /// Access of other users.
     pub access: Access,
 }
 

@@ -1,4 +1,4 @@
-//! The size limit: what a recording takes of the disk, and which segments make room for new ones.
+//! The size limit: space of a recording, and the segments removed for new ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -39,7 +39,7 @@ pub(crate) enum Layout {
     Many,
 }
 
-/// One column.
+/// Definition of a column.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ColumnDef {
     pub name: &'static str,

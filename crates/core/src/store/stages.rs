@@ -1,4 +1,4 @@
-//! The ways of single bios in an import: `stages/000001.parquet`, written once when the import is complete.
+//! Stages of single bios in an import: `stages/000001.parquet`, written once when the import is complete.
 
 use std::path::Path;
 

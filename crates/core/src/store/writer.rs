@@ -478,7 +478,7 @@ impl RecordingWriter {
     }
 }
 
-/// Our own frames cannot be made into what they should become.
+/// Error: a frame of this writer cannot be encoded.
 fn bug(path: &Path, e: &dyn std::error::Error) -> StoreError {
     StoreError::Damaged { path: path.to_owned(), what: format!("cannot be encoded: {e}; please report this") }
 }

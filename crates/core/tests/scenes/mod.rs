@@ -1,5 +1,5 @@
 //! Seeded recordings with a known truth: a scene and a seed give the same I/Os each time. Test support only; a scene with
-//! nothing planted is a null scene, in which nothing deserves a finding.
+//! nothing planted is a null scene, in which any finding is false.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -320,7 +320,7 @@ fn cascade(rng: &mut Rng, n: f64, bias: f64, from: f64, to: f64, times: &mut Vec
 /// The device of all scenes.
 pub const DEVICE: DevId = DEV;
 
-/// Scenes in which nothing happens that deserves a finding.
+/// Null scenes: any finding is false.
 pub fn nulls() -> Vec<(&'static str, Scene)> {
     let of = |arrivals| Scene { arrivals, ..Scene::default() };
     let disk = |arrivals| Scene { arrivals, device: Device::DISK, ..Scene::default() };

@@ -23,7 +23,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// In (0, 1).
+    /// Uniform in (0, 1).
     pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }

@@ -9,7 +9,7 @@ pub struct SlotContrast {
     pub treated_mean: f64,
     /// Requests in the other slots.
     pub control: u64,
-    /// Their mean latency.
+    /// Mean latency of the control intervals.
     pub control_mean: f64,
     /// Ratio of means.
     pub ratio: f64,
