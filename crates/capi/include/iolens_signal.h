@@ -41,7 +41,7 @@ uint32_t iolens_abi_version(void);
 
 /*
  * Opens the signal of the disks under a file, directory or block device. Between idle_ms (disks idle) and busy_ms (disks
- * busy) lies how often the cached reading refreshes itself; 0 means 2000 and 100. NULL: error says why, for instance
+ * busy) is how often the cached reading refreshes itself; 0 means 2000 and 100. NULL: error says why, for instance
  * because the path is on no local disk (tmpfs, network).
  */
 iolens_signal *iolens_signal_open(const char *path, uint32_t idle_ms, uint32_t busy_ms, char *error, size_t error_len);

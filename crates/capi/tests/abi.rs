@@ -1,4 +1,4 @@
-//! The header says what the library does, and the examples build and run.
+//! The header matches the library's exports, and the examples build and run.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};

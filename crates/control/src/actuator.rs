@@ -1,4 +1,4 @@
-//! Holding a command for a share of the time: the duty cycle, and what it is done with.
+//! Holds a command for a share of the time: the duty cycle and its mechanisms.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
@@ -173,7 +173,7 @@ impl DutyCycle {
         }
     }
 
-    /// Time held so far. For a limit of rates: the share of the time that it took away.
+    /// Time held so far. For a limit of rates: the time lost to the limit.
     pub fn held(&self) -> Duration {
         locked(&self.shared.0).held
     }

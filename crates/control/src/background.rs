@@ -1,4 +1,4 @@
-//! The throttled command: by what its own I/O is known.
+//! The throttled command: processes, cgroups and files that identify its I/O.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! A reading that many threads share: nanoseconds while it is fresh, never a wait.
+//! A reading that many threads share: a few ns while it is fresh, and no caller waits.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

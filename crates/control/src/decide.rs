@@ -1,5 +1,5 @@
-//! The throttle's controller (A21): what the disks show becomes how much of the time background work may run. Pure: no
-//! clock, no I/O, no randomness; the caller says when.
+//! The throttle's controller (A21): from the disks' load to the share of time that background work may run. Pure: no
+//! clock, no I/O, no randomness; the caller passes the time.
 //!
 //! Integral control on the share of time ("duty") that the background may run: `d ← clip(d + K(u* − u))`. With a disk
 //! gain `k = du/dd` and one sample of delay this is stable for `Kk < 1`; `K` is half of that for the largest `k` there
@@ -174,7 +174,7 @@ impl Mode {
 pub struct Duty {
     /// Share of time, from the floor to 1.
     pub share: f64,
-    /// Why.
+    /// Mode chosen by the smoothed utilisation.
     pub mode: Mode,
 }
 
@@ -213,8 +213,8 @@ impl Controller {
         })
     }
 
-    /// Begins with this share of the time instead (0 to 1, at least the floor): until the first decision it is not known who
-    /// is there to suffer.
+    /// Starts with this share of the time (0 to 1, at least the floor): until the first decision other load is
+    /// unknown.
     #[must_use]
     pub fn starting_at(mut self, share: f64) -> Controller {
         self.duty = share.clamp(self.limits.floor, 1.0);

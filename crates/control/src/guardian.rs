@@ -1,4 +1,4 @@
-//! The guardian: a process of its own that resumes the command when iolens is gone, however it went.
+//! The guardian: a separate process that resumes the command when iolens has ended for any reason.
 //!
 //! It waits for the end of a pipe whose other end only iolens has. The kernel closes that end even after `kill -9`. What
 //! is to be resumed is named through the pipe, a line each: `group DIR`, `leader PID`, and `bye` if all is well; `end` says

@@ -1,6 +1,6 @@
-//! The signal and the throttle: how busy the disks under a path are, and what background work should do about it.
+//! The signal and the throttle: how busy the disks under a path are, and how background work yields.
 //!
-//! `iolens throttle`, `iolens signal` and the C library are made of it. Who may know whom: this crate reads the machine through
+//! `iolens throttle`, `iolens signal` and the C library use this crate. Dependencies: this crate reads the machine through
 //! `iolens_observe` and computes with `iolens_core::analysis`; it knows no recording and nothing of the program.
 //!
 //! [`Utilisation`] reads it, [`Cached`] keeps a reading that costs nanoseconds, [`Controller`] decides, and the actuators

@@ -1,4 +1,4 @@
-//! Cooperative braking: how a loop of small operations sleeps by itself.
+//! Cooperative throttling: sleeps for a loop of small operations.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Pause {
 }
 
 /// The batches and sleeps of the AIStore object store, whose background loops look at the disks' utilisation every 512
-/// operations while these are at ease, and sleep 1 ms every 32 and 10 ms every 16 as it rises.
+/// operations while these are idle, and sleep 1 ms every 32 and 10 ms every 16 as it rises.
 pub fn pause(mode: Mode) -> Pause {
     let (every_ops, ms) = match mode {
         Mode::Off => (512, 0),

@@ -1,6 +1,6 @@
-//! Holding a command by the rate of its I/O: `io.max` of cgroup v2, or `blkio.throttle.*` of version 1.
+//! Limits the I/O rate of a command: `io.max` of cgroup v2, or `blkio.throttle.*` of version 1.
 //!
-//! The controller speaks of a share of the time. Here it becomes the same share of the rate that the command reached while
+//! The controller gives a share of the time. It becomes the same share of the rate that the command reached while
 //! it had no limit: a command that may run half of the time moves half as much.
 
 use std::fs;

@@ -302,7 +302,7 @@ impl Utilisation {
         }
     }
 
-    /// What [`lookup`] needs.
+    /// Path and root for [`lookup`].
     pub(super) fn place(&self) -> (PathBuf, PathBuf) {
         (self.root.clone(), self.path.clone())
     }

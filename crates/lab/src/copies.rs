@@ -42,7 +42,7 @@ pub struct CopyCell {
     pub replicate: u32,
 }
 
-/// The experiment.
+/// Plan of the experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CopiesPlan {
     /// Directory for the source file and the loop devices' files.
@@ -53,7 +53,7 @@ pub struct CopiesPlan {
     pub sample_s: f64,
     /// Targets of the copies.
     pub targets: Vec<Target>,
-    /// All cells.
+    /// Cells in the order of the plan.
     pub cells: Vec<CopyCell>,
 }
 
@@ -134,7 +134,7 @@ fn sample(from: &Reading, to: &Reading, begin_ns: i64) -> Sample {
     }
 }
 
-/// One copy.
+/// A running copy.
 struct Copy {
     child: Child,
     to: PathBuf,

@@ -67,7 +67,7 @@ pub fn averages_of(r: &CopyResult) -> Vec<(&'static str, Option<f64>, Option<f64
     SAMPLED.iter().map(|(name, f)| (*name, f(&r.whole), plain(*f))).collect()
 }
 
-/// The file `averages`.
+/// Content of the file `averages`.
 pub fn averages_file(r: &CopyResult) -> String {
     let mut out = String::from("metric weighted plain_mean_of_samples\n");
     for (name, weighted, plain) in averages_of(r) {

@@ -1,4 +1,4 @@
-//! The copies of an experiment: the places they go to, one cell after another.
+//! The copies of an experiment: their targets, one cell after another.
 
 use std::path::Path;
 

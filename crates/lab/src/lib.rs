@@ -1,4 +1,4 @@
-//! Experiments: loads that act on the machine so that the recorder has something to see, each run a recording.
+//! Experiments: reproducible loads under the recorder; each run is a recording.
 //!
 //! An experiment is a directory: `experiment.json` holds the plan, `cells/NNN/` each run's recording and its `cell.json`,
 //! written last, so that an interrupted experiment continues where it stopped. Start at [`experiment::Experiment`], then
@@ -8,7 +8,7 @@
 //! Nothing here writes to a device, mount point or file that it did not make itself, unless the user named it as one to
 //! lose: [`registry`] lists what was made, [`scratch`] makes and removes it, [`claim`] checks what the user gave.
 //!
-//! Who may use it: the program. This crate knows `core`, `import`, `observe` and `recorder`; it knows no command line and
+//! Users: the program. This crate uses `core`, `import`, `observe` and `recorder`; it knows no command line and
 //! no terminal: progress goes to a [`run::Watcher`], warnings to [`on_warning`].
 
 use std::sync::OnceLock;

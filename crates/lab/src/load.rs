@@ -1,5 +1,5 @@
 //! A small bursty load on a scratch file: a steady random direct reader beside a writer whose data reaches the
-//! disk in one gulp every few seconds, as databases, ZFS and plain page-cache writeback do.
+//! disk in one flush every few seconds, as databases, ZFS and plain page-cache writeback do.
 
 use std::fs::{File, OpenOptions};
 use std::io;

@@ -1,4 +1,4 @@
-//! What polling the counters costs and how true it is: against `iostat`, and against every I/O.
+//! Cost and accuracy of polling the counters: against `iostat`, and against every I/O.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct PollCell {
     pub disks: usize,
     /// I/Os that the load keeps in flight on each.
     pub workers: u32,
-    /// Utilisation aimed at, in percent.
+    /// Target utilisation, in percent.
     pub target_percent: f64,
 }
 

@@ -105,7 +105,7 @@ fn load_words(cell: &PollCell, nodes: &[&Path], seconds: u32, rate: Option<f64>)
     words
 }
 
-/// I/Os per second and disk that make the utilisation aimed at; `None`: as many as there can be.
+/// I/Os per second and disk that give the target utilisation; `None`: as many as there can be.
 ///
 /// Found by trial: utilisation is not proportional to the rate where I/Os overlap.
 fn calibrate(cell: &PollCell, nodes: &[&Path], watcher: &dyn Watcher) -> Result<Option<f64>> {

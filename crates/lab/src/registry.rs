@@ -1,4 +1,4 @@
-//! The list of what an experiment made on the machine, by which [`clean`] takes away what a killed one left.
+//! The list of what an experiment made on the machine; [`clean`] removes what a killed one left.
 //!
 //! An experiment's directory may have been prepared or changed by another user, so nothing in it says what may be
 //! removed. The list is in the user's state directory, where only this user writes; the experiment's directory holds

@@ -1,4 +1,4 @@
-//! What an experiment makes on a machine and takes away again: scratch files, loop devices, file systems on them.
+//! Temporary state of an experiment on the machine: scratch files, loop devices, file systems on them.
 //!
 //! Everything that is made is noted in the [registry](super::registry). Dropping a guard undoes it; after a SIGKILL the
 //! registry's list is what `lab clean` goes by.

@@ -284,7 +284,7 @@ impl Feed {
     /// Attaches the probes for devices without requests, if they are not yet.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// The kernel refuses.
     pub fn attach_bio_based(&mut self) -> Result<(), TraceError> {
         match &mut self.kind {
             Kind::Events { tracer, .. } => tracer.attach_bio_based(),

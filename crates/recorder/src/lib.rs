@@ -5,7 +5,7 @@
 //! it hands batches to a writer on its own thread, watches clocks and devices, and looks up names ([`NameLookup`]).
 //! Start at [`Session::start`]; a program that only reads I/Os starts at [`Feed::open`].
 //!
-//! Who may use it: any crate above `observe`. This crate knows `iolens_core::{model, store}` and `iolens_observe`; it knows
+//! Users: any crate above `observe`. This crate uses `iolens_core::{model, store}` and `iolens_observe`; it knows
 //! no analysis, no command line and no terminal. Progress comes out through the callback of [`Session::run`], what a source
 //! cannot see through [`Feed::limits`].
 

@@ -1,4 +1,4 @@
-//! Names for what the I/Os name by number only: looked up beside the recording, written when found and when they change.
+//! Names of files and cgroups of I/Os: looked up on a separate thread, written when found and when they change.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};

@@ -75,7 +75,7 @@ impl Pipeline {
         self.spare.try_recv().unwrap_or_default()
     }
 
-    /// Hands over a batch; counts it as lost if too many wait already.
+    /// Queues a batch; counts it as lost if the queue is full.
     ///
     /// # Errors
     /// The writer thread has ended, which [`Pipeline::finish`] explains.
@@ -103,7 +103,7 @@ impl Pipeline {
         }
     }
 
-    /// Hands over anything else; waits if it must, since these are few.
+    /// Queues anything else; blocks if the queue is full, since these are few.
     ///
     /// # Errors
     /// The writer thread has ended.

@@ -38,7 +38,7 @@ struct Pending {
     counts: Vec<(DevId, Counts)>,
 }
 
-/// The running comparison.
+/// Comparison of recorded I/Os with the kernel's counters.
 #[derive(Debug, Default)]
 pub struct SelfCheck {
     tallies: HashMap<DevId, Tally>,

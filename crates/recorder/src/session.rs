@@ -1,4 +1,4 @@
-//! One recording from start to end: a source, the clocks, the devices that come and go, and the writer.
+//! One recording from start to end: a source, the clocks, hot-plug, and the writer.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub struct SessionOptions {
     pub devices: Option<Vec<DevId>>,
     /// Hard cap of the recording's size on disk.
     pub keep_bytes: Option<u64>,
-    /// Who may read it.
+    /// Access of other users.
     pub access: Access,
     /// Where the observations come from.
     pub feed: FeedOptions,
@@ -177,7 +177,7 @@ impl Session {
     /// Takes what there is so far: a command that is started next finds empty rings.
     ///
     /// # Errors
-    /// The source failed.
+    /// The source fails.
     pub fn catch_up(&mut self) -> Result<()> {
         self.take().map(drop)
     }

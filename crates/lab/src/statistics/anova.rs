@@ -1,4 +1,4 @@
-//! A19's statistics: two factors and their interaction, who explains how much of the variation, and which levels differ.
+//! A19's statistics: two factors and their interaction, their shares of the variation, and which levels differ.
 //!
 //! Formulas: Jain, *The Art of Computer Systems Performance Analysis*, chapters 21 and 22; Tukey (1949) for the test of
 //! non-additivity and the honestly significant difference.

@@ -1,4 +1,4 @@
-//! A16: what fio says and what the device says, and what it means where they differ.
+//! A16: fio's figures against the device's, and the mechanisms behind differences.
 //!
 //! Each identity has a left and a right side, a residual and a tolerance that follows from how the numbers were taken;
 //! the verdicts name the mechanism behind a failed one.
@@ -251,7 +251,7 @@ pub enum Verdict {
     ReadaheadCap {
         /// Mean request in bytes.
         request_bytes: f64,
-        /// Twice `read_ahead_kb`, as for those who announce sequential reading.
+        /// Twice `read_ahead_kb`, as with `POSIX_FADV_SEQUENTIAL`.
         doubled: bool,
     },
     /// Neighbouring I/Os were merged.
@@ -277,7 +277,7 @@ pub enum Verdict {
     },
     /// Another process used the device.
     OtherWriters {
-        /// Who, with the most bytes first.
+        /// Process names, by bytes, most first.
         who: Vec<String>,
         /// Their share of the device's bytes, in percent.
         percent: f64,

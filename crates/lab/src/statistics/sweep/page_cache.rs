@@ -1,8 +1,8 @@
-//! Reading a file over and over through the page cache: first at the disk's speed, then at memory's.
+//! Repeated reads of a file through the page cache: first at the disk's speed, then at memory's.
 
 use serde::Serialize;
 
-/// The two-phase model.
+/// Parameters of the two-phase model: disk until the file is cached, then memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PageCacheModel {
     /// Time of one system call without data, in seconds.

@@ -21,7 +21,7 @@ const MIN_BIC_GAIN: f64 = 2.0;
 const MIN_POINTS: [usize; 2] = [3, 2];
 /// Slope of the points on a plateau, in octaves per octave, up to which they are flat: 10 % per doubling.
 const MAX_SLOPE: f64 = 0.15;
-/// Slope beyond the end: half-way to a bandwidth limit's -1 at least.
+/// Slope beyond the end: at least halfway to a bandwidth limit's -1.
 const MAX_FALL: f64 = -0.5;
 
 /// Fits `points` of (position, value), both above 0; `None` with fewer than four.

@@ -33,7 +33,7 @@ pub struct FitPoint {
     pub error_percent: f64,
 }
 
-/// The fitted model.
+/// Fit of t(x) = a + x/B.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeekTransfer {
     /// Cost of each I/O whatever its size, in seconds (95 % by jackknife).
