@@ -1,4 +1,4 @@
-//! Writes the HTML report of a made-up recording, to look at the page and to test it in a browser without a recording:
+//! Writes the HTML report of a synthetic recording, to look at the page and to test it in a browser without a recording:
 //! steady random reads, and every five seconds a batch of writes behind which the reads wait.
 //!
 //!     cargo run -p iolens --example html_report -- OUT.html [SECONDS]

@@ -1,4 +1,4 @@
-//! Signals that ask the program to end, counted instead of deadly: what it is doing is finished first.
+//! Terminating signals are counted: the program finishes its current work first.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;

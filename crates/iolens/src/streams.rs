@@ -1,4 +1,4 @@
-//! Standard output and standard error that may not be writable: a closed pipe, a full disk, a terminal that is gone.
+//! Standard output and standard error that may not be writable: a closed pipe, a full disk, a closed terminal.
 //!
 //! The macros below take the place of the prelude's in this crate, which panic then. What cannot be written to standard
 //! error is dropped: messages never stop the work. Why standard output failed is kept for the exit code, which

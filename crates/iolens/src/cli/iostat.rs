@@ -1,4 +1,4 @@
-//! `iolens iostat`: the reference program's own argument grammar, which no option library speaks.
+//! `iolens iostat`: the reference program's own argument grammar, which no option library supports.
 //!
 //! One pass from left to right. What an option means is settled here; words whose meaning depends on the machine (is this
 //! a device?) or on the options before them become [`Step`]s, to be carried out in their order. A mistake is a step
@@ -39,10 +39,10 @@ pub enum Unit {
 /// What the output is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// The tables.
+    /// Tables as text.
     #[default]
     Plain,
-    /// One JSON document.
+    /// One JSON document for the run.
     Json,
     /// One JSON object per device and report.
     Ndjson,
@@ -53,7 +53,7 @@ pub enum Format {
 /// A line before each report that says when it was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stamp {
-    /// None.
+    /// No time stamps.
     #[default]
     No,
     /// Date and time of the locale, or ISO 8601.

@@ -114,7 +114,7 @@ pub struct LabReport {
     pub json: bool,
 }
 
-/// Take away what a killed experiment left behind: loop devices, mounts, scratch files
+/// Remove what a killed experiment left: loop devices, mounts, scratch files
 #[derive(Debug, Args)]
 pub struct LabClean {
     /// Directory of the experiment

@@ -1,4 +1,4 @@
-//! argv -> typed plans; nothing else. No room below this one sees clap.
+//! argv -> typed plans; nothing else. No other module uses clap.
 
 mod import;
 pub mod iostat;

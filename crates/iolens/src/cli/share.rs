@@ -1,9 +1,9 @@
-//! `--group` and `--mode`: who may read what a command writes.
+//! `--group` and `--mode`: read access of other users to written files.
 
 use clap::Args;
 use iolens_core::private::Access;
 
-/// Who may read what is written.
+/// Read access of other users.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ShareArgs {
     /// Let this group (name or number) read what is written [default: its owner alone]

@@ -1,4 +1,4 @@
-//! Durations, sizes and instants as people type them.
+//! Durations, sizes and instants as users type them.
 
 use jiff::{SignedDuration, Timestamp, Zoned};
 

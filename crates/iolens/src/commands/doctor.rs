@@ -1,4 +1,4 @@
-//! `iolens doctor`: what this machine allows, and what to do about what it does not.
+//! `iolens doctor`: available features, and how to enable the others.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the user knows of devices and links (`--limit`), by the numbers of the devices.
+//! Limits of devices and links from the user (`--limit`), by device number.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A file per subcommand: connects a source, a path through the rooms, a surface; wiring only.
+//! A file per subcommand: connects a source, an engine and an output; wiring only.
 
 mod demo;
 mod devices;

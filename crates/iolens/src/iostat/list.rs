@@ -1,4 +1,4 @@
-//! The ordered list of devices, partitions and groups that lives for a whole run.
+//! The ordered list of devices, partitions and groups that is kept for the whole run.
 
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::StatFile;

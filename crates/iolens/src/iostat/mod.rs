@@ -1,4 +1,4 @@
-//! `iolens iostat`, and the same when the program is called `iostat`: the reference's reports from the cheapest source.
+//! `iolens iostat`, and the same when the program is called `iostat`: the reference's reports from a cheaper sampler.
 
 mod exact;
 mod list;

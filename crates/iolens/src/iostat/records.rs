@@ -1,4 +1,4 @@
-//! NDJSON and CSV: the list as records of what is known, with the proper arithmetic in place of the reference's.
+//! NDJSON and CSV: one record per device, with correct arithmetic where the reference's is wrong.
 
 use super::exact::Exact;
 use super::list::{DeviceList, Entry, Kind};
@@ -36,7 +36,7 @@ pub struct ReportInput<'a> {
     pub list: &'a DeviceList,
     /// Statistics of single I/Os, and the requested fields.
     pub exact: &'a Exact,
-    /// See `exact`.
+    /// Fields of single I/Os; see `exact`.
     pub fields: &'a [Field],
 }
 

@@ -1,4 +1,4 @@
-//! The next report painted over the last one: of most devices nothing has changed, so that neither their counters nor
+//! Repaints the previous report in place: of most devices nothing has changed, so that neither their counters nor
 //! their rows need to be looked at, and the report is the previous text except for a few lines.
 //!
 //! After a second of sleep nothing of the program is in the processor's caches any more: a report costs less for the

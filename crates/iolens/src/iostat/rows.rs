@@ -33,7 +33,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// By these options.
+    /// Names as these options show them.
     pub fn new(mapper: bool, persistent: Option<PersistentNames>) -> Names {
         Names { mapper, persistent, mapper_major: None }
     }

@@ -1,4 +1,4 @@
-//! Reports that are painted over the last one are those that would have been written anew.
+//! Repainted reports equal full ones.
 
 use super::*;
 use crate::iostat::words;

@@ -1,4 +1,4 @@
-//! All disks at once, by the cheapest road that gives the same answer.
+//! All disks at once, by the cheapest method with the same result.
 
 use iolens_core::model::DiskCounters;
 use iolens_observe::counters::{DiskstatsReader, Root, RowKind, StatFile};

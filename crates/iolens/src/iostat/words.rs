@@ -1,4 +1,4 @@
-//! Carries out the steps of a command line on a machine: which words are devices, which are the interval and the count.
+//! Resolves the words of a command line on this machine: which words are devices, which are the interval and the count.
 
 use super::list::{Ask, DeviceList};
 use super::pattern::is_pattern;

@@ -26,7 +26,7 @@ use iolens_control::{Controller, FileId, Guardian, Meter, Observed};
 const TICK: Duration = Duration::from_millis(20);
 
 /// The command begins with this share of the time, and the first decisions come after a quarter of the interval: others are
-/// not swamped before they have been seen, and on an idle disk it runs freely after one interval.
+/// not delayed before they are measured, and on an idle disk it runs freely after one interval.
 pub const FIRST_SHARE: f64 = 0.1;
 const FIRST_DECISIONS: u32 = 4;
 

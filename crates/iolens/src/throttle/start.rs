@@ -30,9 +30,9 @@ pub struct Started {
     pub file_systems: HashSet<i32>,
     /// The command's process.
     pub child: Child,
-    /// Its process group.
+    /// Process group of the command.
     pub leader: Pid,
-    /// Who had the terminal before.
+    /// Foreground process group of the terminal before.
     pub terminal_of: Option<Pid>,
     /// Makes its I/O known by a control group; nothing is done with it.
     pub blkio: Option<Group>,

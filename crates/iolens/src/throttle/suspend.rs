@@ -1,7 +1,7 @@
 //! Ctrl-Z: the command stops, and iolens with it, so that the shell gets its terminal back; `fg` and `bg` resume both.
 //!
 //! The terminal sends SIGTSTP to the group that has it, which is the command's. The shell only watches iolens: it must
-//! stop when the command does, and hand over the terminal anew when it goes on.
+//! stop when the command does, and give it the terminal again when it continues.
 
 use anyhow::Result;
 use iolens_observe::terminal;

@@ -1,4 +1,4 @@
-//! The whole way, from the kernel's probes to the report, against a disk whose every request takes a known time.
+//! End to end, from the kernel's probes to the report, against a disk with known service times.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;

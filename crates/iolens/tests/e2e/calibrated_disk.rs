@@ -174,7 +174,7 @@ impl CalibratedDisk {
         disk.device.is_some().then_some(disk)
     }
 
-    /// Its loop device.
+    /// Loop device on top of the disk.
     pub fn device(&self) -> &LoopDevice {
         self.device.as_ref().unwrap()
     }

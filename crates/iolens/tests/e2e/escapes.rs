@@ -1,4 +1,4 @@
-//! Text that others chose never reaches a terminal as it is: neither from a recording, nor from a log, nor from samples.
+//! Untrusted text never reaches a terminal unescaped: from recordings, logs and samples.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `import` from outside: real logs of the installed tools, and what is no log at all.
+//! `import` end to end: real logs of the installed tools, and files that are no logs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! `import` from outside: what counts once, what is shown, and where it stops.
+//! `import` end to end: duplicates, messages and limits.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The laboratory: runs with a known verdict, a disk with a programmed service time, interruptions, and what it refuses.
+//! `iolens lab`: runs with a known verdict, a disk with a programmed service time, interruptions, refusals.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};

@@ -1,4 +1,4 @@
-//! Text fits the terminal, whatever it shows.
+//! All text fits the terminal.
 
 use std::path::Path;
 

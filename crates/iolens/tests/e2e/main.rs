@@ -1,4 +1,4 @@
-//! The program from outside, on real devices where the machine allows it.
+//! The program end to end, on real devices where the machine allows it.
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;

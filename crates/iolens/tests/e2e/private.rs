@@ -1,4 +1,4 @@
-//! What is written may be read by its owner alone, and goes nowhere else than asked, no matter who prepared the directory.
+//! Only the owner can read what is written, and it goes to the requested place, whoever owns the directory.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

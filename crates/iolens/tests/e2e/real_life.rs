@@ -1,4 +1,4 @@
-//! What people meet: a journal that commits periodically, a copy beside a database, a load of many workers. Found and named?
+//! Common problems: a journal that commits periodically, a copy beside a database, a load of many workers. Found and named?
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! A recorder whose probes are detached under it: what the kernel goes on counting is reported, not forgotten.
+//! A recorder whose probes are detached: I/Os that only the kernel counts are reported.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

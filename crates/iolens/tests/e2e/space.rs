@@ -1,4 +1,4 @@
-//! Little room: a full disk, a read-only one, a size limit.
+//! Little space: a full disk, a read-only one, a size limit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Streams that cannot be written and signals that ask for the end: no panic, and the data comes first.
+//! Streams that cannot be written and terminating signals: no panic, and the data is written first.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;

@@ -1,4 +1,4 @@
-//! `throttle` from outside: exit codes, signals, what it says, and that nothing is ever left stopped.
+//! `throttle` end to end: exit codes, signals, messages, and that no process is left stopped.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What becomes of the command when `throttle`, its guardians or both are killed, and of the groups that it leaves.
+//! The command and its cgroups after `throttle`, its guardians or both are killed.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `throttle` that is stopped itself: by Ctrl-Z, which means the command, and by SIGSTOP, which must not.
+//! `throttle` is stopped itself: Ctrl-Z stops the command too, SIGSTOP must not.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;

@@ -1,4 +1,4 @@
-//! What the terminal shows of an experiment.
+//! Progress of an experiment on the terminal.
 
 use std::cell::OnceCell;
 use std::io::IsTerminal as _;

@@ -1,4 +1,4 @@
-//! `iolens record`: attach, write, show progress, end well.
+//! `iolens record`: attach, write, show progress, finish.
 
 mod child;
 mod options;

@@ -1,4 +1,4 @@
-//! The line that shows how a recording goes: on a terminal only, a few times a second.
+//! The progress line of a recording: on a terminal only, a few times a second.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use iolens_recorder::Progress;
