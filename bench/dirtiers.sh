@@ -1,5 +1,5 @@
 #!/bin/sh
-# What it costs to know who dirties the pages of buffered writes: time in the probes per I/O of 4 KiB written back, and the
+# Cost of recording the process that dirties pages of buffered writes: time in the probes per I/O of 4 KiB written back, and the
 # time of `dd bs=4k` into the page cache, recorded against unrecorded, interleaved. On ext4 over a loop disk in memory.
 # Needs root, losetup, fio; a quiet machine for numbers that mean something.
 #

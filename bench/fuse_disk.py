@@ -94,7 +94,7 @@ def main():
         if op == INIT:
             major, minor, ahead, flags = struct.unpack_from("<IIII", body)
             # Asynchronous reads (bit 0) and direct I/O (bit 15), or a write would keep all others from their channels; large
-            # writes (bit 5) and more than 32 pages in a request (bit 22): what is one request above shall be one here. Up
+            # writes (bit 5) and more than 32 pages in a request (bit 22): one request above must be one here. Up
             # to 64 at once.
             granted = flags & (1 | 1 << 5 | 1 << 15 | 1 << 22)
             pages = MAX_WRITE // mmap.PAGESIZE
