@@ -124,9 +124,9 @@ impl Cached {
         let before = signal.sampled_at_ns();
         let percent = signal.sample_busiest();
         let at = signal.sampled_at_ns();
-        let wanted = shared.cadence.interval_ns(percent);
+        let interval_ns = shared.cadence.interval_ns(percent);
         // After a long silence the reading is a mean over all of it: the next caller gets a younger one.
-        let next = if at - before > 2 * wanted { shared.cadence.interval_ns(Some(100.0)) } else { wanted };
+        let next = if at - before > 2 * interval_ns { shared.cadence.interval_ns(Some(100.0)) } else { interval_ns };
         shared.percent.store(percent.unwrap_or(f64::NAN).to_bits(), Ordering::Relaxed);
         shared.read_at_ns.store(now, Ordering::Relaxed);
         shared.fresh_until_ns.store(now + next, Ordering::Relaxed);

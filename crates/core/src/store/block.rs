@@ -82,12 +82,12 @@ impl Block {
         }
     }
 
-    /// Starts reading the rows of `range`, with the optional columns that `wanted` selects.
-    pub fn open<R: Row>(&self, range: &Range<i64>, wanted: &impl Fn(usize) -> bool) -> Result<Cursor<R>, Trouble> {
-        let wanted = |i: usize| R::TABLE.columns()[i].required || wanted(i);
+    /// Starts reading the rows of `range`, with the optional columns that `selected` accepts.
+    pub fn open<R: Row>(&self, range: &Range<i64>, selected: &impl Fn(usize) -> bool) -> Result<Cursor<R>, Trouble> {
+        let selected = |i: usize| R::TABLE.columns()[i].required || selected(i);
         match &self.place {
-            Place::Group(file, group) => guarded(|| open_group(file, *group, self.rows, range, wanted)),
-            Place::Log(frames, path) => open_log(frames, range, wanted).map_err(|_| {
+            Place::Group(file, group) => guarded(|| open_group(file, *group, self.rows, range, selected)),
+            Place::Log(frames, path) => open_log(frames, range, selected).map_err(|_| {
                 Trouble::Fatal(StoreError::Damaged {
                     path: path.clone(),
                     what: "a frame with a right checksum holds nonsense; please report this".to_owned(),
@@ -129,7 +129,7 @@ fn open_group<R: Row>(
     group: usize,
     rows: usize,
     range: &Range<i64>,
-    wanted: impl Fn(usize) -> bool,
+    selected: impl Fn(usize) -> bool,
 ) -> Result<Cursor<R>, Trouble> {
     let mut handle = open_handle(file)?;
     let mut times = read_times(file, &mut handle, group)?;
@@ -147,8 +147,8 @@ fn open_group<R: Row>(
     // Every chunk is read and verified before the first row leaves: a damaged block gives none, not some.
     let mut chunks = Vec::with_capacity(R::TABLE.columns().len());
     for i in 0..R::TABLE.columns().len() {
-        let wanted = i != file.table.time_column() && wanted(i) && !rows_in.is_empty();
-        let mut chunk = if wanted { file.column(&mut handle, group, i)? } else { None };
+        let selected = i != file.table.time_column() && selected(i) && !rows_in.is_empty();
+        let mut chunk = if selected { file.column(&mut handle, group, i)? } else { None };
         if let Some(chunk) = &mut chunk {
             chunk.skip(rows_in.start)?;
         }
@@ -169,11 +169,11 @@ fn open_group<R: Row>(
 fn open_log<R: Row>(
     frames: &[Frame],
     range: &Range<i64>,
-    wanted: impl Fn(usize) -> bool,
+    selected: impl Fn(usize) -> bool,
 ) -> Result<Cursor<R>, super::frame::BadFrame> {
     let mut rows = Vec::new();
     for f in frames.iter().filter(|f| f.max >= range.start && f.min < range.end) {
-        let columns = FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &wanted)?;
+        let columns = FrameColumns::parse(&f.payload, f.rows as usize)?.decode(R::TABLE, &selected)?;
         R::assemble_all(&columns, f.rows as usize, &mut rows);
     }
     Ok(Cursor::of_rows(rows, range))

@@ -91,13 +91,13 @@ impl<'a> FrameColumns<'a> {
         Ok(())
     }
 
-    /// All columns of `table`, leaving out those that `wanted` excludes and the optional ones that the writer, an older
+    /// All columns of `table`, leaving out those that `selected` excludes and the optional ones that the writer, an older
     /// version, did not have yet: they came to the end.
-    pub fn decode(&self, table: Table, wanted: impl Fn(usize) -> bool) -> Result<Vec<Column>, BadFrame> {
+    pub fn decode(&self, table: Table, selected: impl Fn(usize) -> bool) -> Result<Vec<Column>, BadFrame> {
         let mut out = Vec::with_capacity(table.columns().len());
         for (i, def) in table.columns().iter().enumerate() {
             out.push(match def.kind {
-                _ if !wanted(i) || (i >= self.columns.len() && !def.required) => Column::Absent,
+                _ if !selected(i) || (i >= self.columns.len() && !def.required) => Column::Absent,
                 Kind::Text => {
                     let mut texts = Texts::default();
                     self.texts(i, &mut texts, &mut HashMap::new())?;

@@ -23,15 +23,15 @@ pub(crate) struct TableReader<R> {
     floors: VecDeque<i64>,
     open: Vec<(Block, Cursor<R>)>,
     range: Range<i64>,
-    wanted: u64,
+    selected: u64,
     damage: Vec<Lost>,
     warnings: Vec<String>,
     failed: bool,
 }
 
 impl<R: Row> TableReader<R> {
-    /// `wanted` has a bit for every optional column that is to be decoded.
-    pub fn new(blocks: &[Block], range: Range<i64>, wanted: u64) -> TableReader<R> {
+    /// `selected` has a bit for every optional column that is to be decoded.
+    pub fn new(blocks: &[Block], range: Range<i64>, selected: u64) -> TableReader<R> {
         let mut waiting: Vec<Block> =
             blocks.iter().filter(|b| b.max >= range.start && b.min < range.end).cloned().collect();
         waiting.sort_by_key(|b| b.min);
@@ -46,7 +46,7 @@ impl<R: Row> TableReader<R> {
             waiting: waiting.into(),
             open: Vec::new(),
             range,
-            wanted,
+            selected,
             damage: Vec::new(),
             warnings: Vec::new(),
             failed: false,
@@ -86,8 +86,8 @@ impl<R: Row> TableReader<R> {
                 self.give_up(&block, block.rows, Trouble::Damage(what))?;
                 continue;
             }
-            let wanted = self.wanted;
-            let cursor = block.open::<R>(&self.range, &|i| wanted & 1 << i != 0);
+            let selected = self.selected;
+            let cursor = block.open::<R>(&self.range, &|i| selected & 1 << i != 0);
             match cursor.and_then(|mut c| Ok(c.fill()?.then_some(c))) {
                 Ok(Some(cursor)) => self.open.push((block, cursor)),
                 Ok(None) => {}

@@ -1,4 +1,4 @@
-//! Recording roots: `ROOT/host=NAME/start_ns=UNIXNS/` is an ordinary recording, and the names tell whose and from when.
+//! Recording roots: `ROOT/host=NAME/start_ns=UNIXNS/` is an ordinary recording, and the names give host and start.
 //!
 //! Names in the style of Hive partitions: DuckDB and Spark make columns of them, and `start_ns + done_ns` is absolute time.
 
@@ -111,7 +111,7 @@ fn recordings_of(dir: &Path, host: &str) -> Result<Vec<Stored>, StoreError> {
     Ok(directories(dir)?.into_iter().filter_map(stored).collect())
 }
 
-/// Names of the directories in `dir`. Links are left out: somebody who may write here could lead elsewhere.
+/// Names of the directories in `dir`. Links are left out: a user with write access could redirect them.
 fn directories(dir: &Path) -> Result<Vec<String>, StoreError> {
     let listed = || -> io::Result<Vec<String>> {
         let mut names = Vec::new();
@@ -139,7 +139,7 @@ fn encode(host: &str) -> String {
     out
 }
 
-/// The host that a directory's name stands for.
+/// The host of a directory's name.
 fn host_of(name: &str) -> Option<String> {
     let coded = name.strip_prefix(HOST)?;
     let mut bytes = Vec::new();

@@ -278,8 +278,8 @@ fn load_form<'a>(
 }
 
 /// The size of the table of slots for so many I/Os in flight.
-pub(super) fn slot_count(wanted: u32) -> u32 {
-    wanted.clamp(1 << 6, 1 << 22).next_power_of_two()
+pub(super) fn slot_count(requested: u32) -> u32 {
+    requested.clamp(1 << 6, 1 << 22).next_power_of_two()
 }
 
 /// One more than the highest number that a CPU of this machine may ever have: not all below need be there.
