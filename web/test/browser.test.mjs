@@ -296,7 +296,7 @@ describe("devices together, and the ways of bios", { skip: missing ?? false }, (
   const report = async () => (path ??= await written("together.html", synth.together(60)));
   const share = (bar) => bar.evaluate((r) => ["x", "width"].map((a) => Number(r.getAttribute(a))));
 
-  test("busy time of all of them stands beside their mean and the busiest", async () => {
+  test("busy time of the set is beside its mean and the busiest device", async () => {
     const page = await open(await report());
     const card = page.locator('[data-panel="sets"]');
     assert.match(await card.textContent(), /Any.*61\.5 %.*Reads.*40 %.*Writes.*30 %.*Both.*8\.5 %.*Mean.*33\.3 %.*Busiest.*44\.8 %/s);

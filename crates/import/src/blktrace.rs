@@ -54,7 +54,7 @@ pub(super) fn parse(log: &mut Log, mut cursors: Vec<Cursor>) -> Result<(), Impor
     state.pairing.finish(log);
     log.bios = state.pairing.bios.take().unwrap_or_default();
     log.epoch = Epoch::Monotonic;
-    log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
+    log.unusable = Some("no I/O was seen from issue to completion; import the logs of all processors together");
     log.limit("source counts threads, not processes: thread ids are shown as process ids");
     log.limit("source knows no cgroup and no file");
     if state.unknown > 0 {

@@ -45,7 +45,7 @@ pub(super) fn parse(log: &mut Log, lines: &mut Lines<'_>) {
     }
     pairing.finish(log);
     log.epoch = Epoch::Monotonic;
-    log.unusable = Some("no I/O was seen from issue to completion; the logs of all processors are wanted together");
+    log.unusable = Some("no I/O was seen from issue to completion; import the logs of all processors together");
     if events > 0 && !started {
         log.limit("the trace holds no block_io_start, block_getrq or block_bio_queue: time in queues is not known");
     }

@@ -2,7 +2,7 @@ import { decades, ticks } from "../charts/svg";
 import { binaryBytes, short } from "../format";
 import type { Scale } from "../generated/lab";
 
-/** An axis of a chart of experiments: where values lie on it, and its labels. */
+/** An axis of a chart of experiments: positions of values on it, and its labels. */
 export class Axis {
   private constructor(readonly low: number, readonly high: number, readonly scale: Scale) {}
 

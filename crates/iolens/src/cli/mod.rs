@@ -292,7 +292,7 @@ impl RowArgs {
     }
 }
 
-/// What a row stands for.
+/// Subject of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// All devices together, each I/O once: of a stack (dm, md) only the lowest recorded layer counts
