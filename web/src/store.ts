@@ -112,9 +112,9 @@ export class Store {
   chooseFinding(finding: FindingBlock, range: Range): void {
     this.finding = finding;
     const device = finding.device;
-    const link = finding.evidence["link_devices"];
-    if (Array.isArray(link)) {
-      const behind = this.data.scopes.findIndex((s) => link.every((d) => s.devices.includes(String(d))));
+    const link = "link_devices" in finding.evidence ? finding.evidence.link_devices : undefined;
+    if (link) {
+      const behind = this.data.scopes.findIndex((s) => link.every((d) => s.devices.includes(d)));
       if (behind >= 0) this.scopeIndex = behind;
     } else if (device) {
       const alone = this.data.scopes.findIndex((s) => s.devices.length === 1 && s.devices[0] === device);

@@ -4,7 +4,7 @@
  */
 import type { LabPage } from "../src/generated/lab";
 import { packColumn, packList, toLogCode } from "../src/codec";
-import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, PageData, PeriodicityVerdict, ScopeBlock, SlotGroupBlock } from "../src/generated/page";
+import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StarvationEvidence, UtilDisagreementEvidence } from "../src/generated/page";
 
 /** mulberry32: small, seeded, good enough to look real. */
 export function random(seed: number): () => number {
@@ -240,12 +240,12 @@ function findings(seconds: number): FindingBlock[] {
     {
       kind: "starvation", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "critical",
       summary: "Reads wait 64 times longer while checkpointer writes back the files of postgres: p99 goes from 214 µs to 13.7 ms.",
-      evidence: { read_p99_during_us: 13_700, read_p99_outside_us: 214, ratio: 64.02, p_value: 0.001, n_during: 1_204_332, cause: "buffered writes of checkpointer (process 812), /var/lib/postgresql/16/main", bursts: Math.floor(seconds / PERIOD) },
+      evidence: { read_p99_during_us: 13_700, read_p99_outside_us: 214, ratio: 64.02, p_value: 0.001, ios_during: 1_204_332, cause: "buffered writes of checkpointer (process 812), /var/lib/postgresql/16/main", bursts: Math.floor(seconds / PERIOD) } satisfies Partial<StarvationEvidence> as StarvationEvidence,
     },
     {
       kind: "periodicity", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "warning",
       summary: "Writes come back every 5.00 s: the flusher's dirty_writeback interval.",
-      evidence: { period_s: 5.0, confidence: 0.997, cycles: Math.floor(seconds / PERIOD), acf: 0.91, p_value: 0.0033, cause: "writeback" },
+      evidence: { period_s: 5.0, confidence: 0.997, cycles: Math.floor(seconds / PERIOD), autocorrelation: 0.91, p_value: 0.0033, cause: "writeback" } satisfies Partial<PeriodicityEvidence> as PeriodicityEvidence,
     },
   ];
   for (const k of bursts) {
@@ -254,13 +254,13 @@ function findings(seconds: number): FindingBlock[] {
     out.push({
       kind: "microburst", device: "nvme0n1", start_s: start, end_s: start + length, severity: k % 12 === 7 ? "warning" : "info",
       summary: `${Math.round(length * 1835)} MB of writes within ${Math.round(length * 1000)} ms: 1.84 GB/s, where one-second sampling would have shown ${Math.round(length * 1835)} MB/s.`,
-      evidence: { bytes: length * 1.835e9, ios: Math.round(length * WRITES_IN_BURST), peak_bytes_per_s: 2.214e9, peak_iops: 16_900, mean_1s_bytes_per_s: length * 1.835e9, hidden_factor: 2.2 / (length * 1.835) },
+      evidence: { bytes: length * 1.835e9, ios: Math.round(length * WRITES_IN_BURST), peak_bytes_per_s: 2.214e9, peak_iops: 16_900, mean_1s_bytes_per_s: length * 1.835e9, hidden_factor: 2.2 / (length * 1.835) } satisfies Partial<MicroburstEvidence> as MicroburstEvidence,
     });
   }
   out.push({
     kind: "util-disagreement", device: "nvme0n1", start_s: 0, end_s: seconds, severity: "info",
     summary: "The kernel's %util says 61.9 %, but the device was busy 44.8 % of the time: io_ticks counts whole jiffies on this kernel.",
-    evidence: { busy_percent: 44.8, util_io_ticks_percent: 61.9, busy_both_percent: 0.2, busy_device_percent: 44.1, lost_ios: 0, expected_bias_percent: 16.4 },
+    evidence: { busy_percent: 44.8, util_io_ticks_percent: 61.9, expected_percent: 61.2, sigma_pp: 0.4 } satisfies Partial<UtilDisagreementEvidence> as UtilDisagreementEvidence,
   });
   return out;
 }

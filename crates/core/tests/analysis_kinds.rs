@@ -10,14 +10,14 @@ use iolens_core::analysis::findings::{Finding, FindingKind, Severity};
 use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::Io;
 use scenes::{Arrivals, Device, MIXED, Scene, nulls};
-use simulator::{Rng, SECOND, poisson, serve};
+use simulator::{Rng, SECOND, evidence, poisson, serve};
 
 fn seeds(few: u64) -> u64 {
     std::env::var("IOLENS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
 }
 
 fn of_kind(scene: &Scene, seed: u64, kind: FindingKind) -> Vec<Finding> {
-    scene.report(seed).findings.into_iter().filter(|f| f.kind == kind).collect()
+    scene.report(seed).findings.into_iter().filter(|f| f.kind() == kind).collect()
 }
 
 /// At most 1 % of recordings of a scene with a warning and 3 % with an info, up to chance.
@@ -28,10 +28,13 @@ fn silent(scenes: &[(&str, Scene)], kinds: &[FindingKind], few: u64) {
         for seed in 500..500 + runs {
             let found = scene.report(seed).findings;
             for (counts, kind) in seen.iter_mut().zip(kinds) {
-                let worst = found.iter().filter(|f| f.kind == *kind).map(|f| f.severity).max();
+                let worst = found.iter().filter(|f| f.kind() == *kind).map(|f| f.severity).max();
                 counts[0] += u64::from(worst >= Some(Severity::Warning));
                 counts[1] += u64::from(worst == Some(Severity::Info));
-                found.iter().filter(|f| f.kind == *kind).for_each(|f| eprintln!("{name}, seed {seed}: {}", f.summary));
+                found
+                    .iter()
+                    .filter(|f| f.kind() == *kind)
+                    .for_each(|f| eprintln!("{name}, seed {seed}: {:?}", f.evidence));
             }
         }
         for ([warnings, infos], kind) in seen.iter().zip(kinds) {
@@ -40,10 +43,6 @@ fn silent(scenes: &[(&str, Scene)], kinds: &[FindingKind], few: u64) {
             assert!(*warnings as f64 <= most(1.0) && *infos as f64 <= most(3.0), "{name}: {}", kind.name());
         }
     }
-}
-
-fn number(f: &Finding, key: &str) -> f64 {
-    f.evidence[key].as_f64().unwrap_or(f64::NAN)
 }
 
 const ALL: [FindingKind; 5] = [
@@ -116,11 +115,11 @@ fn a_device_that_slows_down_at_once_is_found_with_time_and_size() {
                 found += seen.len() as u64;
                 // While the load is off, it cannot be seen when.
                 let off = if matches!(scene.arrivals, Arrivals::OnOff { .. }) { 3.0 } else { 0.5 };
-                let near = |f: &&Finding| (number(f, "at_s") - at).abs() < off;
+                let near = |f: &&Finding| (evidence!(f, LatencyChange).at_s - at).abs() < off;
                 // The transfer is part of service: everything scales.
-                let right = |f: &&Finding| (number(f, "ratio_at_same_load") / factor - 1.0).abs() < 0.15;
+                let right = |f: &&Finding| (evidence!(f, LatencyChange).ratio_at_same_load / factor - 1.0).abs() < 0.15;
                 good += seen.iter().filter(near).filter(right).count() as u64;
-                seen.iter().for_each(|f| eprintln!("{name} {factor}: {}", f.summary));
+                seen.iter().for_each(|f| eprintln!("{name} {factor}: {:?}", f.evidence));
             }
             eprintln!("{name}: {factor} times at once: {found} of {} found, {good} with time and size", 2 * runs);
             assert!(good * 100 >= needed * 2 * runs, "{name}, {factor}: {good} of {}", 2 * runs);
@@ -136,8 +135,9 @@ fn a_device_that_slows_down_little_by_little_has_a_trend() {
             let pace = vec![(0.0, 1.0), (60.0, 2.0)];
             let scene = Scene { arrivals: Arrivals::Poisson(per_s), device, pace, ..Scene::default() };
             let seen = of_kind(&scene, seed, FindingKind::LatencyTrend);
-            seen.iter().for_each(|f| eprintln!("{name}: {}", f.summary));
-            found += seen.iter().filter(|f| (number(f, "ratio_at_same_load") / 2.0 - 1.0).abs() < 0.15).count() as u64;
+            seen.iter().for_each(|f| eprintln!("{name}: {:?}", f.evidence));
+            let is_right = |f: &&Finding| (evidence!(f, LatencyChange).ratio_at_same_load / 2.0 - 1.0).abs() < 0.15;
+            found += seen.iter().filter(is_right).count() as u64;
             assert!(of_kind(&scene, seed, FindingKind::LatencyStep).is_empty(), "{name}: a trend is no step");
         }
         eprintln!("{name}: {found} of {} trends", 2 * runs);
@@ -155,7 +155,7 @@ fn reads(seed: u64, service: impl FnMut(&mut Rng) -> f64) -> Vec<Io> {
 fn modes(ios: &[Io]) -> Vec<Finding> {
     let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
     ios.iter().for_each(|io| builder.push(io));
-    builder.finish(0).findings.into_iter().filter(|f| f.kind == FindingKind::LatencyMode).collect()
+    builder.finish(0).findings.into_iter().filter(|f| f.kind() == FindingKind::LatencyMode).collect()
 }
 
 fn normal(rng: &mut Rng) -> f64 {
@@ -228,12 +228,13 @@ fn one_in_a_hundred_at_12_ms_is_a_second_mode_with_its_share_and_place() {
             for seed in 0..runs {
                 let found =
                     of_kind(&Scene { slow: Some((share, slow_s)), ..scene.clone() }, seed, FindingKind::LatencyMode);
-                found.iter().for_each(|f| eprintln!("{name}: {}", f.summary));
+                found.iter().for_each(|f| eprintln!("{name}: {:?}", f.evidence));
                 right += found
                     .iter()
                     .filter(|f| {
-                        (number(f, "slow_percent") / 100.0 / share - 1.0).abs() < 0.4
-                            && (number(f, "slow_device_us") / 1e6 / slow_s - 1.0).abs() < 0.1
+                        let e = evidence!(f, LatencyMode);
+                        (e.slow_percent / 100.0 / share - 1.0).abs() < 0.4
+                            && (e.slow_device_us / 1e6 / slow_s - 1.0).abs() < 0.1
                     })
                     .count() as u64;
             }
@@ -252,9 +253,8 @@ fn one_in_a_hundred_at_12_ms_is_a_second_mode_with_its_share_and_place() {
         }
     }
     let found = modes(&worn);
-    let sectors = found.first().map(|f| f.evidence["slow_sectors"].clone()).unwrap_or_default();
-    let bound = |i: usize| sectors[i].as_f64().unwrap_or(f64::NAN) / 8e6;
-    assert!((5.9..=7.0).contains(&bound(0)) && (7.9..=9.1).contains(&bound(1)), "{found:?}");
+    let (from, to) = found.first().and_then(|f| evidence!(f, LatencyMode).slow_sectors).expect("a place");
+    assert!((5.9..=7.0).contains(&(from as f64 / 8e6)) && (7.9..=9.1).contains(&(to as f64 / 8e6)), "{found:?}");
     // A tail without a peak of its own: Pareto.
     let tail = modes(&reads(6, |rng| if rng.uniform() < 0.01 { 1e-3 * rng.uniform().powf(-0.7) } else { 1e-4 }));
     assert_eq!(tail.len(), 1);
@@ -297,11 +297,11 @@ fn a_device_at_its_bandwidth_is_found_with_its_limit() {
         let (mut right, runs) = (0, seeds(4));
         for seed in 0..runs {
             let found = of_kind(&streams(Arrivals::Poisson(200.0), overload(for_s, rate)), seed, kind);
-            found.iter().for_each(|f| eprintln!("{}", f.summary));
+            found.iter().for_each(|f| eprintln!("{:?}", f.evidence));
             // 262,144 bytes in 1.31 ms of transfer and 0.04 ms more.
             let limit = 262_144.0 / (262_144.0 / 2e8 + 4e-5);
-            right +=
-                found.iter().filter(|f| (number(f, "plateau_bytes_per_s") / limit - 1.0).abs() < 0.02).count() as u64;
+            let rate = |f: &Finding| evidence!(f, BandwidthSaturation).plateau_bytes_per_s;
+            right += found.iter().filter(|f| (rate(f) / limit - 1.0).abs() < 0.02).count() as u64;
         }
         eprintln!("{for_s} s at {rate} a second: {right} of {runs}");
         assert!(right * 100 >= 95 * runs, "{for_s} s at {rate} a second: {right} of {runs}");
@@ -331,14 +331,13 @@ fn a_full_queue_is_found_with_its_level_and_the_wait() {
         for seed in 0..runs {
             let scene = with_places(Arrivals::Closed { workers, think_s: 0.0 }, places, Device::DISK);
             let found = of_kind(&Scene { seconds: 20.0, ..scene }, seed, kind);
-            found.iter().for_each(|f| eprintln!("{name}: {}", f.summary));
+            found.iter().for_each(|f| eprintln!("{name}: {:?}", f.evidence));
             let waits = (workers - places) as f64 * 520.0;
             right += found
                 .iter()
                 .filter(|f| {
-                    number(f, "level") == places as f64
-                        && number(f, "full_percent") > 90.0
-                        && (number(f, "wait_mean_us") / waits - 1.0).abs() < 0.1
+                    let e = evidence!(f, QueueFull);
+                    e.level == places as i64 && e.full_percent > 90.0 && (e.wait_mean_us / waits - 1.0).abs() < 0.1
                 })
                 .count() as u64;
         }

@@ -7,11 +7,12 @@ mod simulator;
 use iolens_core::analysis::capacity::State;
 use iolens_core::analysis::capacity::models::mmc_response;
 use iolens_core::analysis::counters::io_ticks::{IoTicks, Regime};
-use iolens_core::analysis::findings::{Finding, FindingKind};
+use iolens_core::analysis::findings::{Cause, Finding, FindingKind};
+use iolens_core::analysis::starvation::Verdict;
 use iolens_core::analysis::stream::order::{End, Hold, Span, StartOrder, Sweep};
-use iolens_core::analysis::{Devices, Report, ReportBuilder, Window};
+use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{Class, Comm, DevId, Io, LossReason, Lost, Op};
-use simulator::{DEV, Job, Rng, SECOND, bursts, merged, poisson, serve};
+use simulator::{DEV, Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
 
 fn report_of(ios: &[Io], seconds: f64) -> Report {
     let mut builder = ReportBuilder::new(Window::new(0, (seconds * SECOND) as i64));
@@ -24,7 +25,7 @@ fn near(got: f64, expected: f64, tolerance: f64, what: &str) {
 }
 
 fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
-    report.findings.iter().filter(|f| f.kind == kind).collect()
+    report.findings.iter().filter(|f| f.kind() == kind).collect()
 }
 
 // A2
@@ -60,9 +61,7 @@ fn kernel_estimators_reproduce_an_independent_simulation() {
         let seconds = 150_000.0 / per_s;
         let jobs = poisson(&mut Rng::new(i as u64), per_s, seconds, |_| service);
         let ios = serve(&jobs, servers.is_finite().then_some(servers as usize));
-        let mut devices = Devices::new(Window::new(0, (seconds * SECOND) as i64));
-        ios.iter().for_each(|io| devices.push(io));
-        let exact = devices.finish(0).devices[0].busy_percent.expect("a window");
+        let exact = report_of(&ios, seconds).devices.devices[0].busy_percent.expect("a window");
         let hz = (1000.0 / jiffy_ms) as u32;
         // The golden run itself is 200 s long: its own noise is part of the tolerance.
         let jiffy_s = jiffy_ms / 1e3;
@@ -185,9 +184,9 @@ fn on_off_bursts_are_counted_and_measured() {
         let found = of_kind(&report, FindingKind::Microburst);
         assert_eq!(found.len(), if on_s <= 0.3 { 3 } else { found.len() });
         for f in found {
-            for key in ["bytes", "ios", "peak_bytes_per_s", "peak_iops", "mean_1s_bytes_per_s"] {
-                assert!(f.evidence[key].is_number(), "{key}");
-            }
+            let e = evidence!(f, Microburst);
+            assert!(e.bytes > 0 && e.ios > 0 && e.peak_iops > 0.0, "{e:?}");
+            assert!(e.peak_bytes_per_s > e.mean_1s_bytes_per_s && e.mean_1s_bytes_per_s > 0.0, "{e:?}");
         }
     }
 }
@@ -243,9 +242,11 @@ fn bulk_writes_ahead_in_the_queue_starve_reads() {
         // Each write takes 1 ms of the one server: half of the burst's time; reads wait about twice as long.
         let report = report_of(&reads_and_writes(seed, &onsets, 60.0, 1e6, Some(1)), 60.0);
         let starved = of_kind(&report, FindingKind::Starvation);
-        found += usize::from(
-            starved.iter().any(|f| f.evidence["verdict"] == "starvation" && f.evidence["victim"] == "read"),
-        );
+        let is_proven = |f: &&Finding| {
+            let c = &evidence!(f, Starvation).contrast;
+            (c.verdict, c.victim) == (Verdict::Starvation, Class::Read)
+        };
+        found += usize::from(starved.iter().any(is_proven));
     }
     assert!(found >= 18, "power: {found} of 20");
 }
@@ -278,7 +279,7 @@ fn periods_from_a_twentieth_of_a_second_to_a_minute_are_found() {
         let report = report_of(&serve(&jobs, None), seconds);
         let found = of_kind(&report, FindingKind::Periodicity);
         assert_eq!(found.len(), 1, "{period}: {:?}", report.details[0].streams[1].periodicity);
-        let got = found[0].evidence["period_s"].as_f64().expect("a number");
+        let got = evidence!(found[0], Periodicity).period_s;
         near(got, period, 0.012 * period, "period");
     }
 }
@@ -303,16 +304,17 @@ fn periodic_load_is_seen_completely() {
     let report = report_of(&breathing(), 30.0);
     let starved = of_kind(&report, FindingKind::Starvation);
     assert_eq!(starved.len(), 1, "{:?}", report.findings);
-    let e = &starved[0].evidence;
-    assert!(e["read_p99_during_us"].as_f64() > e["read_p99_outside_us"].as_f64(), "{e:?}");
-    assert!(e["ratio"].as_f64() > Some(2.0) && e["p_value"].as_f64() < Some(0.05), "{e:?}");
-    assert_eq!(e["cause"], "flusher (process 7)");
-    let periodic = of_kind(&report, FindingKind::Periodicity);
-    near(periodic[0].evidence["period_s"].as_f64().expect("a number"), 3.0, 0.03, "period");
-    assert_eq!(periodic[0].evidence["cause"], "flusher (process 7)");
+    let flusher = |cause: &Option<Cause>| cause.as_ref().map(|c| (c.actor.comm, c.actor.tgid));
+    let e = evidence!(starved[0], Starvation);
+    assert!(e.contrast.read_p99_during_us > e.contrast.read_p99_outside_us, "{e:?}");
+    assert!(e.contrast.ratio > Some(2.0) && e.contrast.p_value < Some(0.05), "{e:?}");
+    assert_eq!(flusher(&e.cause), Some((Some(Comm::new(b"flusher")), Some(7))));
+    let periodic = evidence!(of_kind(&report, FindingKind::Periodicity)[0], Periodicity);
+    near(periodic.period_s, 3.0, 0.03, "period");
+    assert_eq!(flusher(&periodic.cause), Some((Some(Comm::new(b"flusher")), Some(7))));
     assert!(!of_kind(&report, FindingKind::Microburst).is_empty());
     for f in &report.findings {
-        assert!(f.from_ns <= f.to_ns && !f.summary.is_empty());
+        assert!(f.from_ns <= f.to_ns, "{f:?}");
     }
 }
 
@@ -336,7 +338,7 @@ fn findings_ignore_lost_intervals() {
     breathing().iter().for_each(|io| builder.push(io));
     let report = builder.finish(0);
     assert!(of_kind(&report, FindingKind::Starvation).is_empty(), "{:?}", report.findings);
-    assert!(of_kind(&report, FindingKind::Microburst).iter().all(|f| f.evidence["lossy"] == true));
+    assert!(of_kind(&report, FindingKind::Microburst).iter().all(|f| evidence!(f, Microburst).lossy));
     assert_eq!(of_kind(&report, FindingKind::LostEvents).len(), 1);
 }
 
@@ -424,6 +426,7 @@ fn the_period_belongs_to_the_recurring_process() {
     ios.sort_by_key(|io| io.done_ns);
     let report = report_of(&ios, 90.0);
     let found = of_kind(&report, FindingKind::Periodicity);
-    near(found[0].evidence["period_s"].as_f64().expect("a number"), 5.0, 0.05, "period");
-    assert_eq!(found[0].evidence["cause"], "ext4's journal, jbd2/vda1-8 (process 3)");
+    near(evidence!(found[0], Periodicity).period_s, 5.0, 0.05, "period");
+    let cause = evidence!(found[0], Periodicity).cause.as_ref().expect("a process");
+    assert_eq!((cause.actor.comm, cause.actor.tgid), (Some(Comm::new(b"jbd2/vda1-8")), Some(3)));
 }

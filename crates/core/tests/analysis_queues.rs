@@ -2,12 +2,12 @@
 
 mod simulator;
 
-use iolens_core::analysis::capacity::models::{Model, md1_response, mmc_idle, mmc_response};
+use iolens_core::analysis::capacity::models::{Model, mmc_response};
 use iolens_core::analysis::device::detail::DeviceDetail;
 use iolens_core::analysis::math::lead_lag::Direction;
 use iolens_core::analysis::{DeviceSummary, Report, ReportBuilder, Window};
 use iolens_core::model::{Class, DevId, Io, Op, Origin};
-use simulator::{Job, Rng, SECOND, bursts, merged, poisson, serve};
+use simulator::{Job, Rng, SECOND, bursts, evidence, merged, poisson, serve};
 
 fn report_of(ios: &[Io], seconds: f64) -> Report {
     let mut builder = ReportBuilder::new(Window::new(0, (seconds * SECOND) as i64));
@@ -45,6 +45,33 @@ fn d_d_1_is_exact() {
     near(slots.touched.mean, 1.0, 0.001, "touched, on average");
     near(slots.mean.mean, 0.4, 0.005, "mean of slots");
     near(detail.capacity.little_residual, 0.0, 1e-3, "L = X R");
+}
+
+/// Probability that M/M/c is empty, at utilisation `rho` of each of `c` servers; `None` at or beyond saturation.
+fn mmc_idle(c: u32, rho: f64) -> Option<f64> {
+    if !(0.0..1.0).contains(&rho) || c == 0 {
+        return None;
+    }
+    let offered = f64::from(c) * rho;
+    let (mut term, mut sum) = (1.0, 0.0);
+    for k in 0..c {
+        sum += term;
+        term *= offered / f64::from(k + 1);
+    }
+    Some(1.0 / (sum + term / (1.0 - rho)))
+}
+
+/// Mean response time of M/D/1 in units of the service time at utilisation `rho`; `None` at or beyond saturation.
+fn md1_response(rho: f64) -> Option<f64> {
+    (0.0..1.0).contains(&rho).then(|| 1.0 + rho / (2.0 * (1.0 - rho)))
+}
+
+#[test]
+fn closed_forms_have_their_known_values() {
+    assert!((md1_response(0.5).expect("stable") - 1.5).abs() < 1e-12);
+    assert_eq!((md1_response(1.2), mmc_idle(0, 0.5)), (None, None));
+    assert!((mmc_idle(1, 0.3).expect("stable") - 0.7).abs() < 1e-12, "M/M/1: 1 - rho");
+    assert!((mmc_idle(2, 0.5).expect("stable") - 1.0 / 3.0).abs() < 1e-12, "M/M/2: (1 - rho) / (1 + rho)");
 }
 
 #[test]
@@ -247,9 +274,9 @@ fn waits_in_the_kernel_are_reported() {
     let written = serve(&bursts(&[1.0, 6.0, 11.0], 0.2, 1000.0, 256 << 10, 0.2e6), Some(1));
     let ios: Vec<Io> = written.into_iter().map(|io| Io { origin: Origin::Writeback, ..io }).collect();
     let report = report_of(&ios, 15.0);
-    let found: Vec<_> = report.findings.iter().filter(|f| f.kind.name() == "page-cache").collect();
+    let found: Vec<_> = report.findings.iter().filter(|f| f.kind().name() == "page-cache").collect();
     assert_eq!(found.len(), 1, "{:?}", report.findings);
-    assert_eq!(found[0].evidence["written_back_percent"], 100.0);
+    assert_eq!(evidence!(found[0], WrittenBack).written_back_percent, 100.0);
 }
 
 #[test]

@@ -5,17 +5,19 @@
 mod scenes;
 mod simulator;
 
+use iolens_core::analysis::findings::evidence::StallScope;
 use iolens_core::analysis::findings::{Finding, FindingKind};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{DevId, Device as Disk, Io, Op, RecordingMeta, Source};
 use scenes::{Arrivals, Burst, Device, MIXED, Scene, nulls};
+use simulator::evidence;
 
 fn seeds(few: u64) -> u64 {
     std::env::var("IOLENS_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
 }
 
 fn of_kind(report: &Report, kind: FindingKind) -> Vec<&Finding> {
-    report.findings.iter().filter(|f| f.kind == kind).collect()
+    report.findings.iter().filter(|f| f.kind() == kind).collect()
 }
 
 #[test]
@@ -32,7 +34,7 @@ fn a_stall_is_the_only_finding() {
         let wrong = [FindingKind::Starvation, FindingKind::Microburst].map(|k| of_kind(&report, k).len());
         blamed += u64::from(wrong != [0, 0]);
         if wrong != [0, 0] || stalls.len() != 1 {
-            eprintln!("seed {seed}: {:?}", report.findings.iter().map(|f| &f.summary).collect::<Vec<_>>());
+            eprintln!("seed {seed}: {:?}", report.findings.iter().map(|f| &f.evidence).collect::<Vec<_>>());
         }
     }
     eprintln!("{found} of {runs} stalls found, bursts or starvation blamed in {blamed}");
@@ -106,10 +108,10 @@ fn equal_bursts_in_silence_are_all_counted() {
     let bursts =
         |k: i32| Burst { at_s: 1.0 + 2.4 * f64::from(k), for_s: 0.05, per_s: 4000.0, op: Op::WRITE, bytes: 65_536 };
     let report = Scene { bursts: (0..24).map(bursts).collect(), ..scene }.report(3);
-    let reported = report.findings.iter().find(|f| f.kind == FindingKind::Microburst).expect("a finding");
+    let reported = report.findings.iter().find(|f| f.kind() == FindingKind::Microburst).expect("a finding");
     assert_eq!(
-        (report.details[0].streams[1].bursts_found, reported.evidence["bursts_in_recording"].as_u64()),
-        (24, Some(24))
+        (report.details[0].streams[1].bursts_found, evidence!(reported, Microburst).bursts_in_recording),
+        (24, 24)
     );
 }
 
@@ -140,7 +142,11 @@ fn array(members: i32, stuck: &[i32], names: fn(i32) -> String) -> Vec<Finding> 
     meta.devices.push(Disk::named("vdx", other));
     let mut builder = ReportBuilder::for_recording(&meta, Window::new(0, 10_000 * MS));
     ios.iter().for_each(|io| builder.push(io));
-    builder.finish(0).findings.into_iter().filter(|f| f.kind == FindingKind::Stall).collect()
+    builder.finish(0).findings.into_iter().filter(|f| f.kind() == FindingKind::Stall).collect()
+}
+
+fn scopes(stalls: &[Finding]) -> Vec<StallScope> {
+    stalls.iter().map(|f| evidence!(f, Stall).scope).collect()
 }
 
 #[test]
@@ -148,12 +154,12 @@ fn a_stall_is_reported_of_the_array_member_that_stopped_not_of_the_layer() {
     let name = |m: i32| format!("sd{}", char::from(b'a' + m as u8));
     let found = array(4, &[1], name);
     assert_eq!(found.len(), 1, "{found:?}");
-    let e = &found[0].evidence;
-    assert_eq!((found[0].dev, e["scope"].as_str()), (Some(DevId::new(8, 16)), Some("array-member")), "{found:?}");
-    assert_eq!((&e["group"], &e["layers_stalled"]), (&"md0".into(), &serde_json::json!(["md0"])));
-    assert!(found[0].summary.contains("Of the 4 members of md0 only this one stopped. md0 stood still with it."));
+    let e = evidence!(found[0], Stall);
+    assert_eq!((found[0].dev, e.scope), (Some(DevId::new(8, 16)), StallScope::ArrayMember), "{found:?}");
+    assert_eq!((e.group.as_deref(), e.group_devices, e.group_devices_stalled), (Some("md0"), Some(4), Some(1)));
+    assert_eq!(e.layers_stalled, ["md0"]);
     let all = array(3, &[0, 1, 2], name);
-    assert_eq!(all.iter().map(|f| f.evidence["scope"].as_str()).collect::<Vec<_>>(), [Some("array"); 3], "{all:?}");
+    assert_eq!(scopes(&all), [StallScope::Array; 3], "{all:?}");
     assert!(array(3, &[], name).is_empty(), "no stall");
 }
 
@@ -174,17 +180,17 @@ fn controller(stuck: &[usize]) -> Vec<Finding> {
     meta.devices = devices.iter().map(|(name, dev)| Disk::named(*name, *dev)).collect();
     let mut builder = ReportBuilder::for_recording(&meta, Window::new(0, 10_000 * MS));
     ios.iter().for_each(|io| builder.push(io));
-    builder.finish(0).findings.into_iter().filter(|f| f.kind == FindingKind::Stall).collect()
+    builder.finish(0).findings.into_iter().filter(|f| f.kind() == FindingKind::Stall).collect()
 }
 
 #[test]
 fn devices_behind_one_controller_stop_together() {
-    let scopes = |stuck: &[usize]| {
-        controller(stuck).iter().map(|f| f.evidence["scope"].as_str().unwrap_or("").to_owned()).collect::<Vec<_>>()
-    };
-    assert_eq!(scopes(&[0, 1]), ["host", "host"]);
-    assert_eq!((scopes(&[0]), scopes(&[0, 1, 2])), (vec!["device".to_owned()], vec!["all".to_owned(); 3]));
-    assert!(controller(&[0])[0].summary.contains("Of the 2 devices behind nvme0 only this one stopped."));
+    assert_eq!(scopes(&controller(&[0, 1])), [StallScope::Host; 2]);
+    assert_eq!(scopes(&controller(&[0, 1, 2])), [StallScope::All; 3]);
+    let one = controller(&[0]);
+    assert_eq!(scopes(&one), [StallScope::Device]);
+    let e = evidence!(one[0], Stall);
+    assert_eq!((e.group.as_deref(), e.group_devices, e.group_devices_stalled), (Some("nvme0"), Some(2), Some(1)));
 }
 
 /// What one verdict of an earlier version got wrong, each in a scene of its own.
@@ -290,7 +296,7 @@ mod regressions {
         let report = counters(&clock(2.0).ios(5), 100_000_000, 60_000_000_000);
         let found = of_kind(&report, FindingKind::Periodicity);
         assert_eq!(found.len(), 1, "{:?}", report.findings);
-        let period_s = found[0].evidence["period_s"].as_f64().unwrap_or(0.0);
+        let period_s = evidence!(found[0], Periodicity).period_s;
         assert!((period_s - 2.0).abs() < 0.04, "{period_s}");
     }
 

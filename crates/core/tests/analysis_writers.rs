@@ -8,11 +8,12 @@ mod writers;
 
 mod simulator;
 
+use iolens_core::analysis::findings::evidence::SyncSource;
 use iolens_core::analysis::findings::{Finding, FindingKind, Severity};
 use iolens_core::analysis::timeline::{CounterRates, Flow};
 use iolens_core::analysis::{ReportBuilder, Window};
-use iolens_core::model::{Io, Op, Request};
-use simulator::{Rng, SECOND};
+use iolens_core::model::{Class, Io, Op, Request};
+use simulator::{Rng, SECOND, evidence};
 use writers::{Arrival, Loop, Stream, arrivals, in_order, independent, random_syncs, served};
 
 /// Length of a recording.
@@ -26,7 +27,7 @@ fn findings(kind: FindingKind, ios: Vec<Io>, calls: &[Request]) -> Vec<Finding> 
     let mut builder = ReportBuilder::new(Window::new(0, (SECONDS * SECOND) as i64));
     calls.iter().for_each(|r| builder.request(r));
     in_order(ios).iter().for_each(|io| builder.push(io));
-    builder.finish(0).findings.into_iter().filter(|f| f.kind == kind).collect()
+    builder.finish(0).findings.into_iter().filter(|f| f.kind() == kind).collect()
 }
 
 /// At most 1 % of recordings with a warning and 3 % with an info, up to chance.
@@ -42,7 +43,7 @@ fn silent(name: &str, scene: impl Fn(&mut Rng) -> Vec<Io>, findings: impl Fn(Vec
         let worst = found.iter().map(|f| f.severity).max();
         warnings += u64::from(worst >= Some(Severity::Warning));
         infos += u64::from(worst == Some(Severity::Info));
-        example = example.or(found.into_iter().next().map(|f| f.summary));
+        example = example.or(found.into_iter().next());
     }
     eprintln!("{name}: {} warnings, {infos} infos in {runs}", warnings);
     let most = |percent: f64| percent / 100.0 * runs as f64 + 2.0 * (percent / 100.0 * runs as f64).sqrt();
@@ -63,12 +64,12 @@ fn a_writer_that_waits_for_syncs_is_found_among_others() {
         ios.extend(independent(&mut rng, 9, Op::READ, 400.0, SECONDS));
         let reported = findings(FindingKind::FsyncBound, ios, &[]);
         let is_it = |f: &Finding| {
-            f.evidence["pid"].as_i64() == Some(7)
-                && f.evidence["writes_per_sync"].as_f64().is_some_and(|n| (n / own.writes as f64 - 1.0).abs() < 0.05)
+            let e = evidence!(f, FsyncBound);
+            e.pid == Some(7) && e.writes_per_sync.is_some_and(|n| (n / own.writes as f64 - 1.0).abs() < 0.05)
         };
         found += u64::from(reported.len() == 1 && is_it(&reported[0]));
         if reported.len() != 1 {
-            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.summary).collect::<Vec<_>>());
+            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.evidence).collect::<Vec<_>>());
         }
     }
     eprintln!("{found} of {runs} found");
@@ -108,10 +109,10 @@ fn sync_calls_are_attributed_to_their_process() {
     let reported = findings(FindingKind::FsyncBound, own.ios(&mut rng), &calls);
     assert_eq!(reported.len(), 1, "calls and I/Os say it once: {reported:?}");
     let f = &reported[0];
-    assert_eq!((f.severity, f.evidence["source"].as_str()), (Severity::Warning, Some("calls")));
-    assert!(f.summary.contains("/srv/log"), "{}", f.summary);
-    assert!(f.evidence["sync_wait_percent"].as_f64().is_some_and(|p| p > 90.0), "{f:?}");
-    assert!(f.evidence["writes_per_sync"].as_f64().is_some_and(|n| (n - 2.0).abs() < 0.01), "{f:?}");
+    let e = evidence!(f, FsyncBound);
+    assert_eq!((f.severity, e.source), (Severity::Warning, SyncSource::Calls));
+    assert_eq!(e.cause.as_ref().and_then(|c| c.path.as_deref()), Some("/srv/log"), "{f:?}");
+    assert!(e.sync_wait_percent > 90.0 && e.writes_per_sync.is_some_and(|n| (n - 2.0).abs() < 0.01), "{f:?}");
     let idle = Loop { think_s: 2e-2, ..own };
     assert!(findings(FindingKind::FsyncBound, Vec::new(), &idle.calls(&mut rng)).is_empty());
 }
@@ -132,11 +133,9 @@ fn a_stream_in_small_requests_is_found_among_random_ones() {
         ios.extend(random.ios(&mut rng, |rng, _| 8 * rng.below(1 << 30) as i64));
         let reported = findings(FindingKind::SmallSequential, ios, &[]);
         let is_it = |f: &Finding| {
-            (f.evidence["pid"].as_i64(), f.evidence["request_bytes"].as_i64()) == (Some(7), Some(bytes))
-                && f.evidence["ios_if_large"]
-                    .as_i64()
-                    .zip(f.evidence["ios"].as_i64())
-                    .is_some_and(|(large, small)| (large * (131_072 / bytes) - small).abs() < 131_072 / bytes)
+            let e = evidence!(f, SmallSequential);
+            let times = 131_072 / bytes;
+            (e.pid, e.request_bytes) == (Some(7), bytes) && (e.ios_if_large as i64 * times - e.ios as i64).abs() < times
         };
         found += u64::from(reported.len() == 1 && is_it(&reported[0]));
     }
@@ -215,12 +214,15 @@ fn interference_between_processes_is_found() {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
         let reported = findings(FindingKind::Interference, served(three(&mut rng, &starts, 500.0, 1.6e-3), 1), &[]);
-        let of = |f: &Finding| (f.evidence["victim_pid"].as_i64(), f.evidence["aggressor_pid"].as_i64());
+        let of = |f: &Finding| {
+            let e = evidence!(f, Interference);
+            (e.victim_pid, e.aggressor_pid)
+        };
         let reader = reported.iter().any(|f| of(f) == (Some(7), Some(9)));
         let blamed = reported.iter().any(|f| of(f).1 != Some(9));
         found += u64::from(reader && !blamed);
         if !reader || blamed {
-            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.summary).collect::<Vec<_>>());
+            eprintln!("seed {seed}: {:?}", reported.iter().map(|f| &f.evidence).collect::<Vec<_>>());
         }
     }
     eprintln!("{found} of {runs} found");
@@ -290,7 +292,7 @@ fn starvation_of_counters(ios: Vec<Io>) -> Vec<Finding> {
             area_ns: None,
         });
     }
-    builder.finish(0).findings.into_iter().filter(|f| f.kind == FindingKind::Starvation).collect()
+    builder.finish(0).findings.into_iter().filter(|f| f.kind() == FindingKind::Starvation).collect()
 }
 
 #[test]
@@ -300,7 +302,7 @@ fn counters_give_inconclusive_starvation_at_most() {
         let mut rng = Rng::new(seed);
         let starts = spells(&mut rng, 20, 0.2);
         let reported = starvation_of_counters(served(three(&mut rng, &starts, 500.0, 1.6e-3), 1));
-        found += u64::from(reported.len() == 1 && reported[0].evidence["victim"].as_str() == Some("read"));
+        found += u64::from(reported.len() == 1 && evidence!(reported[0], StarvationOfMeans).victim == Class::Read);
         assert!(reported.iter().all(|f| f.severity == Severity::Info), "{reported:?}");
     }
     eprintln!("{found} of {runs} found");

@@ -14,7 +14,7 @@ use iolens_core::analysis::timeline::{CounterRates, Flow};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::{Io, Op};
 use scenes::{Arrivals, Burst, Device, MIXED, Scene, arrays};
-use simulator::{Job, Rng, SECOND, merged, serve};
+use simulator::{Job, Rng, SECOND, evidence, merged, serve};
 
 /// Length of a recording.
 const SECONDS: f64 = 60.0;
@@ -217,7 +217,7 @@ fn each<T: Send>(seeds: u64, of: impl Fn(u64) -> T + Sync) -> Vec<T> {
 fn worst(report: &Report) -> BTreeMap<&'static str, Severity> {
     let mut kinds = BTreeMap::new();
     for f in &report.findings {
-        let known = kinds.entry(f.kind.name()).or_insert(f.severity);
+        let known = kinds.entry(f.kind().name()).or_insert(f.severity);
         *known = f.severity.max(*known);
     }
     kinds
@@ -353,7 +353,7 @@ fn share(name: String, target: Option<f64>, of: impl Fn(u64) -> bool + Sync) -> 
 }
 
 fn of_kind<'a>(report: &'a Report, kind: &'a str) -> impl Iterator<Item = &'a Finding> {
-    report.findings.iter().filter(move |f| f.kind.name() == kind)
+    report.findings.iter().filter(move |f| f.kind().name() == kind)
 }
 
 fn stall_power() -> Vec<Power> {
@@ -408,8 +408,7 @@ fn clock(rng: &mut Rng, period: f64, jitter: f64, (from, to): (f64, f64)) -> Vec
 
 fn clock_power() -> Vec<Power> {
     let is_found = |report: &Report, period: f64| {
-        of_kind(report, "periodicity")
-            .any(|f| f.evidence["period_s"].as_f64().is_some_and(|p| (p / period - 1.0).abs() < 0.02))
+        of_kind(report, "periodicity").any(|f| (evidence!(f, Periodicity).period_s / period - 1.0).abs() < 0.02)
     };
     let jitters: &[f64] = if is_full() { &[0.0, 0.05, 0.1, 0.2] } else { &[0.05] };
     let of = |jitter: f64| {

@@ -28,6 +28,146 @@ export type Regime = "round-stats" | "allocated-too" | "touched-jiffy" | "start-
  */
 export type UtilVerdict = "ok" | "biased-high" | "biased-low" | "impossible";
 /**
+ * What a finding rests on. The variant says what was found; two have a second form where the source tells less.
+ */
+export type Evidence =
+  | MicroburstEvidence
+  | StarvationEvidence
+  | StarvationOfMeansEvidence
+  | InterferenceEvidence
+  | StallEvidence
+  | LatencyChangeEvidence
+  | LatencyModeEvidence
+  | SlowMemberEvidence
+  | BandwidthSaturationEvidence
+  | QueueFullEvidence
+  | PeriodicityEvidence
+  | SaturationEvidence
+  | UtilDisagreementEvidence
+  | FsyncBoundEvidence
+  | SmallSequentialEvidence
+  | SlowIoEvidence
+  | IoErrorEvidence
+  | CachedReadsEvidence
+  | WrittenBackEvidence
+  | AveragedAveragesEvidence
+  | LostEventsEvidence;
+/**
+ * Where a limit comes from, the most trustworthy first.
+ */
+export type LimitSource = "user" | "link" | "learned";
+/**
+ * What a burst has too many of.
+ */
+export type Measure = "bytes" | "ios";
+/**
+ * What the lag of highest correlation says of cause and effect.
+ */
+export type Direction = "burst-first" | "latency-first" | "unclear";
+/**
+ * What may be said.
+ */
+export type StarvationVerdict = "starvation" | "suggestive" | "shared-load" | "no-effect" | "none-observed";
+/**
+ * Where means of intervals come from.
+ */
+export type MeansSource = "counters" | "table";
+/**
+ * How far a stall reached.
+ */
+export type StallScope = "device" | "devices" | "array-member" | "array-members" | "array" | "host" | "all";
+/**
+ * How device time changes.
+ */
+export type LatencyChangeForm = "step" | "trend";
+/**
+ * How the slow ones lie.
+ */
+export type LatencyModeForm = "second-mode" | "tail";
+/**
+ * A model and how well it fits.
+ */
+export type Fit = {
+  /**
+   * Corrected Akaike criterion: smaller is better, differences below 2 mean nothing.
+   */
+  aicc: number;
+  /**
+   * Bins it rests on.
+   */
+  bins: number;
+  /**
+   * Root mean square of the relative residuals.
+   */
+  residual: number;
+} & Fit1;
+export type Fit1 =
+  | {
+      /**
+       * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
+       */
+      model: "mm1";
+      /**
+       * Mean service time in microseconds.
+       */
+      service_us: number;
+    }
+  | {
+      /**
+       * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
+       */
+      model: "md1";
+      /**
+       * Service time in microseconds.
+       */
+      service_us: number;
+    }
+  | {
+      /**
+       * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
+       */
+      model: "mmc";
+      /**
+       * How many are served at once.
+       */
+      servers: number;
+      /**
+       * Mean service time in microseconds.
+       */
+      service_us: number;
+    }
+  | (Usl & {
+      /**
+       * Queueing model of throughput against I/Os in flight: mm1, md1, mmc, or Gunther's universal scalability law (usl).
+       */
+      model: "usl";
+    });
+/**
+ * What shows that a writer waits for syncs.
+ */
+export type SyncSource = "calls" | "ios";
+/**
+ * How a coarse row's mean latency was made from the finer ones.
+ */
+export type AveragingRule = "weighted-by-ios" | "mean-of-means" | "mean-of-non-empty-means" | "other";
+/**
+ * Why I/Os are missing from the stream of [`super::Io`].
+ */
+export type LossReason =
+  | "ring-full"
+  | "slot-clash"
+  | "writer-busy"
+  | "disk-full"
+  | "corrupt"
+  | "retention"
+  | "censored"
+  | "import"
+  | "unseen"
+  | "request-ring-full"
+  | "request-table-full"
+  | "request-unwritten"
+  | "unaccounted";
+/**
  * What was found.
  */
 export type FindingKind =
@@ -63,14 +203,6 @@ export type NoteLevel = "ok" | "info" | "warning";
  * Devices together, or behind one link: as in `report --json`, with less of what fills the file.
  */
 export type SetOfPage = DevicesBlock | LinkBlock;
-/**
- * Where a limit comes from, the most trustworthy first.
- */
-export type LimitSource = "user" | "link" | "learned";
-/**
- * What a burst has too many of.
- */
-export type Measure = "bytes" | "ios";
 
 /**
  * What a report page is made of: the one JSON document embedded in it.
@@ -1636,11 +1768,9 @@ export interface FindingBlock {
    */
   end_s: number;
   /**
-   * Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
+   * What it rests on, by kind. Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
    */
-  evidence: {
-    [k: string]: unknown | undefined;
-  };
+  evidence: Evidence;
   kind: FindingKind;
   severity: Severity;
   /**
@@ -1651,6 +1781,1323 @@ export interface FindingBlock {
    * What it says, in a sentence.
    */
   summary: string;
+}
+/**
+ * A burst of one class of I/Os that one-second samples hide (A13).
+ */
+export interface MicroburstEvidence {
+  /**
+   * Bytes of the minute of its peak over the seconds of that minute with any I/O, as cloud volumes estimate micro-bursts.
+   */
+  active_second_bytes_per_s: number | null;
+  /**
+   * The stream's own rate outside its bursts, in bytes or in I/Os as the measure says.
+   */
+  baseline_per_s: number;
+  /**
+   * Depth of the token bucket that would absorb it at its own mean rate over one second.
+   */
+  bucket_bytes: number;
+  /**
+   * Bursts of this stream that one-second samples hide.
+   */
+  bursts_in_recording: number;
+  /**
+   * Bytes submitted in it; of a table or a link: completed.
+   */
+  bytes: number;
+  /**
+   * Who moved most of it.
+   */
+  cause: string | null;
+  /**
+   * What bursts: reads or writes.
+   */
+  class: Class;
+  /**
+   * Bytes in its core.
+   */
+  core_bytes: number;
+  /**
+   * Slots of at least half of its own peak, added up.
+   */
+  core_s: number;
+  /**
+   * From the first submission above the background to the last.
+   */
+  duration_s: number;
+  /**
+   * Whether its peak reaches 95 % of the limit.
+   */
+  exceeds_limit: boolean;
+  /**
+   * How many bursts like this the stream's background would show in the whole recording.
+   */
+  expected_by_chance: number;
+  /**
+   * How many times less than its peak one-second samples show.
+   */
+  hidden_factor: number;
+  /**
+   * How many times less 15-second samples show.
+   */
+  hidden_factor_15s: number | null;
+  /**
+   * How many times less one-minute samples show.
+   */
+  hidden_factor_60s: number | null;
+  /**
+   * Mean number in flight, all classes, in the busiest window of 100 ms or more that it touches.
+   */
+  in_flight: number | null;
+  /**
+   * I/Os submitted in it; of a table or a link: completed.
+   */
+  ios: number;
+  /**
+   * What the device or link can take.
+   */
+  limit_bytes_per_s: number | null;
+  /**
+   * Where that limit comes from.
+   */
+  limit_source: LimitSource | null;
+  /**
+   * Names of the devices behind one link whose sum it is about. Absent where it is about one device.
+   */
+  link_devices?: string[];
+  /**
+   * I/Os are missing from it: its numbers are lower bounds.
+   */
+  lossy: boolean;
+  /**
+   * The highest 15-second sample of it; `null` of a shorter recording, and of bursts that are not among the largest.
+   */
+  mean_15s_bytes_per_s: number | null;
+  /**
+   * The highest one-second sample of it, in the middle of 100 phases of the sampler.
+   */
+  mean_1s_bytes_per_s: number;
+  /**
+   * The highest one-minute sample of it.
+   */
+  mean_60s_bytes_per_s: number | null;
+  /**
+   * Mean size of its I/Os.
+   */
+  mean_request_bytes: number;
+  /**
+   * What it has too many of.
+   */
+  measure: Measure;
+  /**
+   * How many I/Os of the other class met it; of a large recording estimated from a sample.
+   */
+  other_class_ios: number | null;
+  /**
+   * Longest latency of the other class's I/Os that met it.
+   */
+  other_class_max_us: number | null;
+  /**
+   * Of a table: the highest mean latency of the other class in rows that meet it. Absent where single I/Os are known.
+   */
+  other_class_mean_max_us?: number | null;
+  /**
+   * The same, at most 1.
+   */
+  p: number;
+  /**
+   * Its highest slot, bytes spread from issue to completion.
+   */
+  peak_bytes_per_s: number;
+  /**
+   * I/Os of its highest slot, where they were submitted.
+   */
+  peak_iops: number;
+  /**
+   * Its peak as a share of the limit.
+   */
+  percent_of_limit: number;
+  /**
+   * Width of the slots that it was measured in.
+   */
+  slot_s: number;
+}
+/**
+ * One class of I/Os waits while another bursts (A14).
+ */
+export interface StarvationEvidence {
+  /**
+   * Whose bursts.
+   */
+  aggressor: Class;
+  /**
+   * Bursts of the aggressor.
+   */
+  bursts: number;
+  /**
+   * Who submitted most of them.
+   */
+  cause: string | null;
+  /**
+   * Cliff's delta: how often one during is slower than one outside, less how often it is faster.
+   */
+  cliffs_delta: number | null;
+  /**
+   * What the lag of highest correlation says of cause and effect.
+   */
+  direction: Direction;
+  /**
+   * Waiting beyond the median outside, summed over the I/Os during bursts, in request-milliseconds.
+   */
+  excess_request_ms: number | null;
+  /**
+   * Additional latency of an I/O during bursts, each burst against its neighbourhood.
+   */
+  excess_us: number | null;
+  /**
+   * Its 95 % interval, over bursts.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  excess_us_ci: [number, number] | null;
+  /**
+   * By how much latency follows the aggressor's submissions, where the two correlate most.
+   */
+  follows_s: number | null;
+  /**
+   * I/Os submitted during bursts.
+   */
+  ios_during: number;
+  /**
+   * I/Os near the bursts and outside: what to compare with.
+   */
+  ios_outside: number;
+  /**
+   * By how much a burst is prolonged: the median time that the device takes to drain one.
+   */
+  lag_s: number;
+  /**
+   * Longest during bursts.
+   */
+  max_during_us: number | null;
+  /**
+   * The victim's rate of submission during bursts over that in calm time.
+   */
+  own_load_ratio: number | null;
+  /**
+   * Median during bursts.
+   */
+  p50_during_us: number | null;
+  /**
+   * Median outside bursts.
+   */
+  p50_outside_us: number | null;
+  /**
+   * Share of random shifts of the bursts in time that show as much.
+   */
+  p_value: number | null;
+  /**
+   * One-sided, by Student's t over bursts.
+   */
+  p_value_episodes: number | null;
+  /**
+   * Ratio of 99th percentiles, during over outside; of medians where there are too few I/Os for those.
+   */
+  ratio: number | null;
+  /**
+   * Ratio of medians.
+   */
+  ratio_p50: number | null;
+  /**
+   * Ratio of geometric means, each burst against its neighbourhood.
+   */
+  ratio_typical: number | null;
+  /**
+   * Its 95 % interval, over bursts; `null` of fewer than two.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ratio_typical_ci: [number, number] | null;
+  /**
+   * 99th percentile of reads during bursts; `null` of other victims, and of fewer than 100 I/Os.
+   */
+  read_p99_during_us: number | null;
+  /**
+   * 99th percentile of reads outside bursts.
+   */
+  read_p99_outside_us: number | null;
+  /**
+   * Hodges-Lehmann shift: the median of all differences between one I/O during and one outside.
+   */
+  shift_us: number | null;
+  /**
+   * What may be said.
+   */
+  verdict: StarvationVerdict;
+  /**
+   * Whose latency rises.
+   */
+  victim: Class;
+  /**
+   * 99th percentile of writes during bursts; `null` of other victims, and of fewer than 100 I/Os.
+   */
+  write_p99_during_us: number | null;
+  /**
+   * 99th percentile of writes outside bursts.
+   */
+  write_p99_outside_us: number | null;
+}
+/**
+ * One class of I/Os is slower in intervals in which the other asks for much, by means of intervals alone (A14).
+ */
+export interface StarvationOfMeansEvidence {
+  /**
+   * Whose bursts.
+   */
+  aggressor: Class;
+  /**
+   * Bursts of the aggressor.
+   */
+  bursts: number;
+  /**
+   * Additional mean latency during bursts, each burst against its neighbourhood.
+   */
+  excess_us: number | null;
+  /**
+   * Its 95 % interval, over bursts.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  excess_us_ci: [number, number] | null;
+  /**
+   * The victim's rate of submission during bursts over that in calm time.
+   */
+  own_load_ratio: number | null;
+  /**
+   * Share of random shifts of the bursts in time that show as much.
+   */
+  p_value: number | null;
+  /**
+   * One-sided, by Student's t over bursts.
+   */
+  p_value_episodes: number | null;
+  /**
+   * Ratio of geometric means, each burst against its neighbourhood.
+   */
+  ratio_typical: number;
+  /**
+   * Its 95 % interval, over bursts.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ratio_typical_ci: [number, number];
+  /**
+   * Where the means come from.
+   */
+  source: MeansSource;
+  /**
+   * Means hide who came first: `suggestive`.
+   */
+  verdict: StarvationVerdict;
+  /**
+   * Whose latency rises.
+   */
+  victim: Class;
+}
+/**
+ * One process's I/Os wait while another process's burst (A14).
+ */
+export interface InterferenceEvidence {
+  /**
+   * Whose bursts: always `process`.
+   */
+  aggressor: string;
+  /**
+   * Its process id.
+   */
+  aggressor_pid: number | null;
+  /**
+   * The aggressor.
+   */
+  aggressor_process: string | null;
+  /**
+   * Bursts of the aggressor.
+   */
+  bursts: number;
+  /**
+   * The aggressor.
+   */
+  cause: string | null;
+  /**
+   * Cliff's delta: how often one during is slower than one outside, less how often it is faster.
+   */
+  cliffs_delta: number | null;
+  /**
+   * What the lag of highest correlation says of cause and effect.
+   */
+  direction: Direction;
+  /**
+   * Waiting beyond the median outside, summed over the I/Os during bursts, in request-milliseconds.
+   */
+  excess_request_ms: number | null;
+  /**
+   * Additional latency of an I/O during bursts, each burst against its neighbourhood.
+   */
+  excess_us: number | null;
+  /**
+   * Its 95 % interval, over bursts.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  excess_us_ci: [number, number] | null;
+  /**
+   * By how much latency follows the aggressor's submissions, where the two correlate most.
+   */
+  follows_s: number | null;
+  /**
+   * I/Os submitted during bursts.
+   */
+  ios_during: number;
+  /**
+   * I/Os near the bursts and outside: what to compare with.
+   */
+  ios_outside: number;
+  /**
+   * By how much a burst is prolonged: the median time that the device takes to drain one.
+   */
+  lag_s: number;
+  /**
+   * Longest during bursts.
+   */
+  max_during_us: number | null;
+  /**
+   * The victim's rate of submission during bursts over that in calm time.
+   */
+  own_load_ratio: number | null;
+  /**
+   * Median during bursts.
+   */
+  p50_during_us: number | null;
+  /**
+   * Median outside bursts.
+   */
+  p50_outside_us: number | null;
+  /**
+   * Share of random shifts of the bursts in time that show as much.
+   */
+  p_value: number | null;
+  /**
+   * One-sided, by Student's t over bursts.
+   */
+  p_value_episodes: number | null;
+  /**
+   * Ratio of 99th percentiles, during over outside; of medians where there are too few I/Os for those.
+   */
+  ratio: number | null;
+  /**
+   * Ratio of medians.
+   */
+  ratio_p50: number | null;
+  /**
+   * Ratio of geometric means, each burst against its neighbourhood.
+   */
+  ratio_typical: number | null;
+  /**
+   * Its 95 % interval, over bursts; `null` of fewer than two.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ratio_typical_ci: [number, number] | null;
+  /**
+   * 99th percentile of reads during bursts; `null` of other victims, and of fewer than 100 I/Os.
+   */
+  read_p99_during_us: number | null;
+  /**
+   * 99th percentile of reads outside bursts.
+   */
+  read_p99_outside_us: number | null;
+  /**
+   * Hodges-Lehmann shift: the median of all differences between one I/O during and one outside.
+   */
+  shift_us: number | null;
+  /**
+   * What may be said.
+   */
+  verdict: StarvationVerdict;
+  /**
+   * Whose latency rises.
+   */
+  victim: Class;
+  /**
+   * Its process id.
+   */
+  victim_pid: number | null;
+  /**
+   * The victim.
+   */
+  victim_process: string | null;
+  /**
+   * 99th percentile of writes during bursts; `null` of other victims, and of fewer than 100 I/Os.
+   */
+  write_p99_during_us: number | null;
+  /**
+   * 99th percentile of writes outside bursts.
+   */
+  write_p99_outside_us: number | null;
+}
+/**
+ * Nothing completed for far longer than the device's service times explain.
+ */
+export interface StallEvidence {
+  /**
+   * What completed first after it.
+   */
+  completed_after: Class;
+  /**
+   * What completed last before it; `null` if the device was idle.
+   */
+  completed_before: Class | null;
+  /**
+   * From the last completion, or the issue after idleness, to the next completion.
+   */
+  duration_s: number;
+  /**
+   * The longest gap that the device's service times explain.
+   */
+  expected_s: number;
+  /**
+   * Whether a flush was with the device.
+   */
+  flush_in_flight: boolean;
+  /**
+   * Name of the array, or of the controller or host, that the device belongs to.
+   */
+  group: string | null;
+  /**
+   * Devices of that group.
+   */
+  group_devices: number | null;
+  /**
+   * Those of them that stalled at the same time.
+   */
+  group_devices_stalled: number | null;
+  /**
+   * I/Os with the device at its end.
+   */
+  in_flight: number;
+  /**
+   * I/Os issued in it.
+   */
+  issued_meanwhile: number;
+  /**
+   * Names of the layers above that stood still with it.
+   */
+  layers_stalled: string[];
+  /**
+   * Other devices that did I/O; layers above and below are left out.
+   */
+  other_devices: number;
+  /**
+   * Other devices that stalled at the same time; layers above and below are left out.
+   */
+  other_devices_stalled: number;
+  /**
+   * How far it reached.
+   */
+  scope: StallScope;
+  /**
+   * Stalls of this device.
+   */
+  stalls_in_recording: number;
+}
+/**
+ * The device takes longer, or less long, for the same load.
+ */
+export interface LatencyChangeEvidence {
+  /**
+   * The step, or the beginning of the trend, in seconds since the recording's start.
+   */
+  at_s: number;
+  /**
+   * Blocks of time compared.
+   */
+  blocks: number;
+  /**
+   * Of which I/Os.
+   */
+  class: Class;
+  /**
+   * Median device time after; of a trend: in the last quarter.
+   */
+  device_p50_after_us: number | null;
+  /**
+   * Median device time before; of a trend: in the first quarter.
+   */
+  device_p50_before_us: number | null;
+  /**
+   * 99th percentile of device time after; `null` of fewer than 100 I/Os.
+   */
+  device_p99_after_us: number | null;
+  /**
+   * 99th percentile of device time before; `null` of fewer than 100 I/Os.
+   */
+  device_p99_before_us: number | null;
+  /**
+   * At once, or little by little.
+   */
+  form: LatencyChangeForm;
+  /**
+   * I/Os after, in the sample.
+   */
+  ios_after: number;
+  /**
+   * I/Os before, in the sample.
+   */
+  ios_before: number;
+  /**
+   * I/Os issued per second after it over before it.
+   */
+  load_ratio: number;
+  /**
+   * For all streams of the report: Student's t over blocks, times splits; of a trend: `p_value` times streams.
+   */
+  p_family: number;
+  /**
+   * By shuffles of pairs of blocks; of a trend: Mann and Kendall's test, corrected for autocorrelation.
+   */
+  p_value: number;
+  /**
+   * Device time after the change over that before it, of I/Os of the same size that met as many others and as many bytes; of
+   * a trend: end over beginning.
+   */
+  ratio_at_same_load: number;
+  /**
+   * Its 95 % interval, over blocks of time.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ratio_at_same_load_ci: [number, number];
+}
+/**
+ * Some I/Os of one class and size take far longer with the device than the rest.
+ */
+export interface LatencyModeEvidence {
+  /**
+   * They are smaller than this.
+   */
+  below_bytes: number;
+  /**
+   * Of which I/Os.
+   */
+  class: Class;
+  /**
+   * Around a time of their own, or spread out.
+   */
+  form: LatencyModeForm;
+  /**
+   * Smallest size of these I/Os.
+   */
+  min_bytes: number;
+  /**
+   * I/Os of this class and size, in the sample.
+   */
+  sampled_ios: number;
+  /**
+   * Median device time of the slow ones.
+   */
+  slow_device_us: number;
+  /**
+   * Slow ones, in the sample.
+   */
+  slow_ios: number;
+  /**
+   * Share of the slow ones.
+   */
+  slow_percent: number;
+  /**
+   * The sectors between which four fifths of the slow ones begin; `null` if these hold more than a fifth of all.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  slow_sectors: [number, number] | null;
+  /**
+   * Share of the device time of this class and size that the slow ones take.
+   */
+  slow_time_percent: number;
+  /**
+   * Stretches of slow ones without a usual one between.
+   */
+  stretches: number;
+  /**
+   * Median device time of the others.
+   */
+  usual_device_us: number;
+}
+/**
+ * One member of an array takes longer than each of its peers.
+ */
+export interface SlowMemberEvidence {
+  /**
+   * Name of the array.
+   */
+  array: string;
+  /**
+   * Blocks of time compared.
+   */
+  blocks: number;
+  /**
+   * Of which I/Os.
+   */
+  class: Class;
+  /**
+   * I/Os of the member, in the sample.
+   */
+  ios: number;
+  /**
+   * Its members.
+   */
+  members: number;
+  /**
+   * Median device time of the member.
+   */
+  p50_us: number | null;
+  /**
+   * 99th percentile of its device time.
+   */
+  p99_us: number | null;
+  /**
+   * Student's t over blocks, for all comparisons of the report.
+   */
+  p_value: number;
+  /**
+   * I/Os of all peers, in the sample.
+   */
+  peers_ios: number;
+  /**
+   * Device time over that of the slowest peer, at the same time, size and direction.
+   */
+  ratio: number;
+  /**
+   * Its 95 % interval, over blocks of time.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ratio_ci: [number, number];
+  /**
+   * Name of the slowest peer.
+   */
+  slowest_peer: string;
+  /**
+   * Median device time of the slowest peer.
+   */
+  slowest_peer_p50_us: number | null;
+  /**
+   * 99th percentile of its device time.
+   */
+  slowest_peer_p99_us: number | null;
+}
+/**
+ * A device moves bytes as fast as it can, and more demand only waits.
+ */
+export interface BandwidthSaturationEvidence {
+  /**
+   * Mean latency at light load.
+   */
+  light_mean_us: number;
+  /**
+   * Most in flight on it, on average in a window.
+   */
+  max_in_flight: number;
+  /**
+   * Mean number in flight on it.
+   */
+  mean_in_flight: number;
+  /**
+   * Mean size of the I/Os on it.
+   */
+  mean_request_bytes: number;
+  /**
+   * In flight that the unloaded device needs for that rate.
+   */
+  needed_in_flight: number;
+  /**
+   * The rate that throughput hardly ever exceeds: the median of the windows on it.
+   */
+  plateau_bytes_per_s: number;
+  /**
+   * Mean latency on it.
+   */
+  plateau_mean_us: number;
+  /**
+   * Share of the time on it.
+   */
+  plateau_percent: number;
+  /**
+   * The rates between which nine tenths of those windows lie.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  plateau_range_bytes_per_s: [number, number];
+  /**
+   * Their length.
+   */
+  window_s: number;
+  /**
+   * Windows on it.
+   */
+  windows: number;
+}
+/**
+ * The device, or its driver, takes no more I/Os at once, and others wait in the kernel.
+ */
+export interface QueueFullEvidence {
+  /**
+   * Mean time that they then took with the device.
+   */
+  device_mean_us: number;
+  /**
+   * I/Os issued in them.
+   */
+  full_ios: number;
+  /**
+   * The same as a share of the recording.
+   */
+  full_percent: number;
+  /**
+   * Time with a full queue.
+   */
+  full_s: number;
+  /**
+   * Stretches of 100 ms or more in which it was full.
+   */
+  full_stretches: number;
+  /**
+   * Reads and writes that the device had at once, and never more.
+   */
+  level: number;
+  /**
+   * The longest of them.
+   */
+  longest_full_s: number;
+  /**
+   * Longest time that one waited.
+   */
+  wait_max_us: number;
+  /**
+   * Mean time that these waited in the kernel.
+   */
+  wait_mean_us: number;
+}
+/**
+ * Bursts of one class of I/Os that come back (A15).
+ */
+export interface PeriodicityEvidence {
+  /**
+   * Autocorrelation of the logarithm of KiB at the period; of the surest period only.
+   */
+  autocorrelation: number | null;
+  /**
+   * Who moved most of what comes back.
+   */
+  cause: string | null;
+  /**
+   * What comes back: reads or writes.
+   */
+  class: Class;
+  /**
+   * One less the p-value.
+   */
+  confidence: number;
+  /**
+   * Periods from its first to its last beat.
+   */
+  cycles: number;
+  /**
+   * Standard deviation of the time between beats, as a share of the period.
+   */
+  jitter: number;
+  /**
+   * Beginnings of activity after quiet.
+   */
+  onsets: number;
+  /**
+   * Those of them that keep its time.
+   */
+  onsets_in_step: number;
+  /**
+   * How likely chance shows a chain of onsets like it anywhere.
+   */
+  p_value: number;
+  /**
+   * Upper end of its 95 % interval.
+   */
+  period_high_s: number | null;
+  /**
+   * Lower end of its 95 % interval, by jackknife over beats.
+   */
+  period_low_s: number | null;
+  /**
+   * Time between returns, fitted to the onsets that keep step.
+   */
+  period_s: number;
+  /**
+   * `periodic`, or `tentative` where only three or four periods were seen.
+   */
+  verdict: PeriodicityVerdict;
+}
+/**
+ * A device at its capacity (A18).
+ */
+export interface SaturationEvidence {
+  /**
+   * What is left between the mean load and the highest throughput observed.
+   */
+  headroom: number | null;
+  /**
+   * How many I/Os the device works on at once; beyond it, more concurrency only buys more waiting.
+   */
+  knee_in_flight: number;
+  /**
+   * Its 95 % interval.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  knee_in_flight_ci: [number, number] | null;
+  /**
+   * Most in flight on average in a window.
+   */
+  max_in_flight: number;
+  /**
+   * The plateau of throughput against I/Os in flight, as far as it was observed.
+   */
+  max_ios_per_s: number;
+  /**
+   * Its 95 % interval.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  max_ios_per_s_ci: [number, number] | null;
+  /**
+   * Mean number in flight.
+   */
+  mean_in_flight: number;
+  /**
+   * Mean latency while hardly anything else was in flight.
+   */
+  min_us: number;
+  /**
+   * Its 95 % interval.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  min_us_ci: [number, number] | null;
+  /**
+   * What the recorded mixture of I/Os takes of the device, from the cost of I/Os that had it to themselves; 1: all of it.
+   */
+  mix_load: number | null;
+  /**
+   * The model that describes it best.
+   */
+  model: Fit | null;
+  /**
+   * Share of its busy time with more than twice as much in flight as it serves at once.
+   */
+  saturated_percent: number;
+  /**
+   * How the device runs.
+   */
+  state: CapacityState;
+  /**
+   * Their length.
+   */
+  window_s: number;
+  /**
+   * Windows that it was measured in.
+   */
+  windows: number;
+}
+/**
+ * Gunther's universal scalability law: `X(N) = γ N / (1 + σ (N - 1) + κ N (N - 1))`.
+ */
+export interface Usl {
+  /**
+   * Throughput of one in flight, per second.
+   */
+  gamma: number;
+  /**
+   * Coherency.
+   */
+  kappa: number;
+  /**
+   * Contention.
+   */
+  sigma: number;
+}
+/**
+ * The kernel's %util and the exact busy time differ (A2).
+ */
+export interface UtilDisagreementEvidence {
+  /**
+   * Share of time with at least one I/O in flight.
+   */
+  busy_percent: number;
+  /**
+   * What this kernel's way of counting gives for exactly these I/Os.
+   */
+  expected_percent: number | null;
+  /**
+   * How this kernel counts; `null` if it is not known.
+   */
+  regime: Regime | null;
+  /**
+   * By how many percentage points the kernel's figure scatters, one standard deviation; `null` if its clock is not known.
+   */
+  sigma_pp: number | null;
+  /**
+   * The kernel's own estimate of it, as iostat prints it.
+   */
+  util_io_ticks_percent: number;
+  /**
+   * What to think of the kernel's figure.
+   */
+  verdict: UtilVerdict;
+}
+/**
+ * A writer that waits for its syncs most of the time.
+ */
+export interface FsyncBoundEvidence {
+  /**
+   * Bytes that it wrote.
+   */
+  bytes: number | null;
+  /**
+   * The writer.
+   */
+  cause: string | null;
+  /**
+   * Upper bound of the probability that a writer that does not wait submits in so few syncs (Chernoff); `null` from calls.
+   */
+  p_value: number | null;
+  /**
+   * Its process id.
+   */
+  pid: number | null;
+  /**
+   * What says so: its sync calls, or its I/Os alone.
+   */
+  source: SyncSource;
+  /**
+   * Median sync.
+   */
+  sync_p50_us: number;
+  /**
+   * Share of its writing time in syncs.
+   */
+  sync_wait_percent: number;
+  /**
+   * Time in syncs.
+   */
+  sync_wait_s: number;
+  /**
+   * Syncs, each at the end of a cycle of writing and waiting.
+   */
+  syncs: number;
+  /**
+   * Syncs during which it submitted something.
+   */
+  syncs_not_waited_for: number;
+  /**
+   * Syncs per second of its writing time.
+   */
+  syncs_per_s: number;
+  /**
+   * How many times as fast it could write without these waits, at most.
+   */
+  times_faster_at_most: number;
+  /**
+   * Writes that it submitted; from calls: data I/O of its files.
+   */
+  writes: number | null;
+  /**
+   * Those per sync.
+   */
+  writes_per_sync: number | null;
+  /**
+   * Its writing time: from the end of each sync to the end of the next, without pauses of more than a second.
+   */
+  writing_s: number;
+}
+/**
+ * A sequential stream cut into small requests.
+ */
+export interface SmallSequentialEvidence {
+  /**
+   * Time of the runs, at most as long as their requests were in flight.
+   */
+  busy_s: number;
+  /**
+   * Bytes of them.
+   */
+  bytes: number;
+  /**
+   * Who.
+   */
+  cause: string | null;
+  /**
+   * What it does: reads or writes.
+   */
+  class: Class;
+  /**
+   * Requests.
+   */
+  ios: number;
+  /**
+   * Requests of that size that would move the same bytes.
+   */
+  ios_if_large: number;
+  /**
+   * What one request could be as large as: 128 KiB, or what the device takes.
+   */
+  large_request_bytes: number;
+  /**
+   * Requests of the longest run.
+   */
+  longest_run_ios: number;
+  /**
+   * Share of the device's reads and writes.
+   */
+  percent_of_ios: number;
+  /**
+   * Its process id.
+   */
+  pid: number | null;
+  /**
+   * Size of its requests.
+   */
+  request_bytes: number;
+  /**
+   * Runs of adjacent sectors.
+   */
+  runs: number;
+}
+/**
+ * Single I/Os that took longer than a second.
+ */
+export interface SlowIoEvidence {
+  /**
+   * How many took longer than a second.
+   */
+  ios_over_1s: number;
+  /**
+   * Its size.
+   */
+  slowest_bytes: number;
+  /**
+   * What it does.
+   */
+  slowest_class: Class;
+  /**
+   * Its time with the device.
+   */
+  slowest_device_us: number;
+  /**
+   * When it completed, in seconds since the recording's start.
+   */
+  slowest_done_s: number;
+  /**
+   * Name of the process that submitted it. Untrusted.
+   */
+  slowest_process: string | null;
+  /**
+   * Where it begins on the device, in units of 512 bytes.
+   */
+  slowest_sector: number | null;
+  /**
+   * Latency of the slowest.
+   */
+  slowest_us: number;
+}
+/**
+ * I/Os that the device failed.
+ */
+export interface IoErrorEvidence {
+  /**
+   * How many by error number (`errno`).
+   */
+  by_error: {
+    /**
+     * This interface was referenced by `undefined`'s JSON-Schema definition
+     * via the `patternProperty` "^-?\d+$".
+     */
+    [k: string]: number | undefined;
+  };
+  /**
+   * What the first one does.
+   */
+  first_class: Class;
+  /**
+   * When it completed, in seconds since the recording's start.
+   */
+  first_done_s: number;
+  /**
+   * Where it begins on the device, in units of 512 bytes.
+   */
+  first_sector: number | null;
+  /**
+   * How many.
+   */
+  ios: number;
+}
+/**
+ * Programs read more through files than devices gave them (A16).
+ */
+export interface CachedReadsEvidence {
+  /**
+   * Bytes read from devices.
+   */
+  device_read_bytes: number;
+  /**
+   * Share of the programs' bytes that came from the page cache: 1 − device ÷ programs.
+   */
+  hit_percent: number;
+  /**
+   * Bytes that programs read through files, without `O_DIRECT` and without block devices' nodes.
+   */
+  program_read_bytes: number;
+  /**
+   * Reads that were looked at one by one.
+   */
+  reads_looked_at: number;
+  /**
+   * Share of those that found all in memory.
+   */
+  reads_without_wait_percent: number | null;
+}
+/**
+ * The kernel writes later what programs wrote into the page cache (A16).
+ */
+export interface WrittenBackEvidence {
+  /**
+   * Those of them of which it is known.
+   */
+  origin_known_bytes: number;
+  /**
+   * Those of them that the kernel wrote back.
+   */
+  written_back_bytes: number;
+  /**
+   * Share that the kernel wrote back.
+   */
+  written_back_percent: number;
+  /**
+   * Bytes written to the device.
+   */
+  written_bytes: number;
+}
+/**
+ * Mean latencies of an imported table against finer rows of the same time (A25).
+ */
+export interface AveragedAveragesEvidence {
+  /**
+   * Those of them that are averages of averages.
+   */
+  averages_of_averages: number;
+  /**
+   * Means that finer rows cover.
+   */
+  checked: number;
+  /**
+   * Each of them.
+   */
+  rows: AuditRow[];
+}
+/**
+ * One class of one coarse row, tested.
+ */
+export interface AuditRow {
+  /**
+   * The class.
+   */
+  class: Class;
+  /**
+   * Whether I/Os per second and bytes per second of the coarse row are the finer ones' within rounding.
+   */
+  counts_agree: boolean;
+  /**
+   * How many finer rows cover the interval.
+   */
+  finer_rows: number;
+  /**
+   * The coarse interval, in nanoseconds since the recording's start.
+   */
+  from_ns: number;
+  /**
+   * I/Os that they count.
+   */
+  ios: number;
+  /**
+   * Mean of their means, empty ones as 0.
+   */
+  mean_of_means_us: number;
+  /**
+   * Mean of the means of those with I/Os.
+   */
+  mean_of_non_empty_us: number | null;
+  /**
+   * The rule that reproduces the stated value.
+   */
+  rule: AveragingRule;
+  /**
+   * What the coarse row says, in microseconds.
+   */
+  stated_us: number;
+  /**
+   * Its end.
+   */
+  to_ns: number;
+  /**
+   * By how much the stated value is below the truth, in percent of it.
+   */
+  understated_percent: number | null;
+  /**
+   * Σ n·v / Σ n over the finer rows: the truth as far as they know it.
+   */
+  weighted_us: number | null;
+}
+/**
+ * I/Os that are missing from the recording for one reason.
+ */
+export interface LostEventsEvidence {
+  /**
+   * Stretches of time in which they are missing.
+   */
+  intervals: number;
+  /**
+   * How many; `null` if not even their number is known.
+   */
+  ios: number | null;
+  /**
+   * Their share of all I/Os.
+   */
+  percent: number | null;
+  /**
+   * Why.
+   */
+  reason: LossReason;
 }
 export interface LossBlock {
   /**

@@ -19,13 +19,13 @@ const FOREMOST = [
   "peak_bytes_per_s", "mean_1s_bytes_per_s", "hidden_factor", "bytes", "ios", "peak_iops",
   "expected_s", "in_flight", "issued_meanwhile",
   "knee_in_flight", "mean_in_flight", "max_ios_per_s", "saturated_percent",
-  "io_ticks_percent", "exact_percent", "expected_percent", "busy_percent", "util_io_ticks_percent",
-  "slowest_us", "max_us", "errors", "cause",
+  "expected_percent", "busy_percent", "util_io_ticks_percent",
+  "slowest_us", "cause",
 ];
 
 /** Evidence that is worth a place on the card, the foremost first, and all the rest. */
-export function foremost(evidence: Record<string, unknown>, most: number): [[string, unknown][], [string, unknown][]] {
-  const known = Object.entries(evidence).filter(([, v]) => v !== null);
+export function foremost(evidence: object, most: number): [[string, unknown][], [string, unknown][]] {
+  const known = Object.entries(evidence).filter(([, v]: [string, unknown]) => v !== null) as [string, unknown][];
   const plain = known.filter(([, v]) => typeof v !== "object");
   const rank = (key: string) => (FOREMOST.includes(key) ? FOREMOST.indexOf(key) : FOREMOST.length);
   const ordered = [...plain].sort((a, b) => rank(a[0]) - rank(b[0]));

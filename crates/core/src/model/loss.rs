@@ -4,6 +4,7 @@ use super::{Class, DevId};
 
 /// Why I/Os are missing from the stream of [`super::Io`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LossReason {
     /// The kernel's event ring was full.

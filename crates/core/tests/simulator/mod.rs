@@ -100,3 +100,16 @@ pub fn bursts(onsets: &[f64], on_s: f64, per_s: f64, bytes: i64, service: f64) -
     }
     jobs
 }
+
+/// The evidence of a finding that must be of a kind.
+#[allow(unused_macros)]
+macro_rules! evidence {
+    ($finding:expr, $kind:ident) => {
+        match &$finding.evidence {
+            iolens_core::analysis::findings::Evidence::$kind(e) => e,
+            other => panic!("{other:?}"),
+        }
+    };
+}
+#[allow(unused_imports)]
+pub(crate) use evidence;

@@ -16,6 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::cli::ImportPlan;
 use crate::present::escape;
+use crate::present::findings::averaged_averages;
 use crate::present::layout::count_of;
 use crate::present::record_text::shell_word;
 
@@ -105,7 +106,7 @@ fn summary(plan: &ImportPlan, got: &Imported) -> String {
     for limit in &got.meta.limits {
         out.push_str(&format!("- {}\n", escape::terminal(limit)));
     }
-    if let Some(sentence) = audit::sentence(&audit::audit_tables(&got.rates, &got.meta.devices)) {
+    if let Some(sentence) = averaged_averages(&audit::audit_tables(&got.rates, &got.meta.devices)) {
         out.push_str(&format!("audit of averages: {}\n", escape::terminal(&sentence)));
     }
     let rec = shell_word(&plan.output);

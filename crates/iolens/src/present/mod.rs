@@ -8,6 +8,7 @@ pub mod files_json;
 #[cfg(test)]
 mod files_sample;
 pub mod files_text;
+pub mod findings;
 pub mod html;
 mod indent;
 pub mod iostat;

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use iolens_core::analysis::counters::imported::AllClasses;
 use iolens_core::analysis::device::detail::{DeviceDetail, MAX_BURSTS};
 use iolens_core::analysis::files::FilesReport;
+use iolens_core::analysis::findings::{Evidence, evidence::LostEventsEvidence};
 use iolens_core::analysis::{ClassSummary, Concurrency, DeviceSummary, Finding, FindingKind, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::escape;
+use super::findings as words;
 use super::indent::indented;
 use super::report_detail::{self, Detail, SetBlock};
 
@@ -76,7 +78,7 @@ pub(super) struct ReportDocument<'a> {
     /// Devices together; none where no single I/O was recorded.
     sets: Vec<SetBlock<'a>>,
     /// Conclusions, the most severe first.
-    findings: Vec<FindingBlock<'a>>,
+    findings: Vec<FindingBlock>,
     /// What `iolens files --json` says under the same key; `null` if requests were not recorded.
     files: Option<&'a FilesReport>,
 }
@@ -135,7 +137,7 @@ struct LeftOut<'a> {
 struct Loss<'a> {
     reason: Option<&'a str>,
     /// `null` if not even their number is known.
-    ios: Option<i64>,
+    ios: Option<u64>,
     /// Stretches of time.
     intervals: Option<u64>,
     start_s: f64,
@@ -194,15 +196,16 @@ struct DeviceBlock<'a> {
 /// A conclusion, with what it rests on.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct FindingBlock<'a> {
+pub(super) struct FindingBlock {
     kind: FindingKind,
     /// `null` if it is about all.
     device: Option<String>,
     start_s: f64,
     end_s: f64,
     severity: Severity,
-    summary: &'a str,
-    /// Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
+    summary: String,
+    /// What it rests on, by kind. Keys carry their unit (`_us`, `_s`, `_bytes`, `_percent`, `_per_s`).
+    #[cfg_attr(test, schemars(with = "Evidence"))]
     evidence: Map<String, Value>,
 }
 
@@ -253,7 +256,7 @@ pub(super) fn recording<'a>(report: &'a Report, meta: &'a RecordingMeta, facts: 
         ios: report.devices.known_ios(),
         layers: layers(report, meta, facts),
         lost_ios: report.devices.lost_ios,
-        losses: report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents).map(loss).collect(),
+        losses: losses(report).map(|(f, e)| loss(f, e)).collect(),
         censored_ios: report.devices.censored_ios,
         recorder: Recorder {
             cpu_percent: cpu_percent(meta),
@@ -319,16 +322,24 @@ fn with_detail<'a>(
 }
 
 /// All findings, in the report's order.
-pub(super) fn findings<'a>(report: &'a Report, meta: &RecordingMeta) -> Vec<FindingBlock<'a>> {
+pub(super) fn findings(report: &Report, meta: &RecordingMeta) -> Vec<FindingBlock> {
     report.findings.iter().map(|f| finding(f, meta)).collect()
 }
 
+/// The findings of I/Os that are missing, with their evidence.
+pub(super) fn losses(report: &Report) -> impl Iterator<Item = (&Finding, &LostEventsEvidence)> {
+    report.findings.iter().filter_map(|f| match &f.evidence {
+        Evidence::LostEvents(e) => Some((f, e)),
+        _ => None,
+    })
+}
+
 /// What a finding of losses says, for those who look at the quality of the data first.
-fn loss(f: &Finding) -> Loss<'_> {
+fn loss<'a>(f: &Finding, e: &LostEventsEvidence) -> Loss<'a> {
     Loss {
-        reason: f.evidence.get("reason").and_then(Value::as_str),
-        ios: f.evidence.get("ios").and_then(Value::as_i64),
-        intervals: f.evidence.get("intervals").and_then(Value::as_u64),
+        reason: Some(e.reason.name()),
+        ios: e.ios,
+        intervals: Some(e.intervals),
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
     }
@@ -336,7 +347,7 @@ fn loss(f: &Finding) -> Loss<'_> {
 
 /// The device of a finding, or the devices of a link by the name that they have as a set; `None` if it is about all.
 pub(super) fn finding_place(f: &Finding, meta: &RecordingMeta) -> Option<String> {
-    if f.link.is_empty() { f.dev.map(|dev| device_name(meta, dev)) } else { Some(link_name(&f.link, meta)) }
+    if f.link().is_empty() { f.dev.map(|dev| device_name(meta, dev)) } else { Some(link_name(f.link(), meta)) }
 }
 
 /// The name of devices behind one link, as `--limit` takes it.
@@ -344,20 +355,15 @@ pub(super) fn link_name(devices: &[DevId], meta: &RecordingMeta) -> String {
     devices.iter().map(|dev| device_name(meta, *dev)).collect::<Vec<_>>().join("+")
 }
 
-fn finding<'a>(f: &'a Finding, meta: &RecordingMeta) -> FindingBlock<'a> {
-    let mut evidence = f.evidence.clone();
-    if !f.link.is_empty() {
-        let names: Vec<String> = f.link.iter().map(|dev| device_name(meta, *dev)).collect();
-        evidence.insert("link_devices".to_owned(), names.into());
-    }
+fn finding(f: &Finding, meta: &RecordingMeta) -> FindingBlock {
     FindingBlock {
-        kind: f.kind,
+        kind: f.kind(),
         device: finding_place(f, meta),
         start_s: f.from_ns as f64 / 1e9,
         end_s: f.to_ns as f64 / 1e9,
         severity: f.severity,
-        summary: &f.summary,
-        evidence,
+        summary: words::summary(f),
+        evidence: words::evidence(f, meta),
     }
 }
 

@@ -5,14 +5,15 @@ use std::fmt::Write;
 use iolens_core::analysis::bursts::detail::BurstDetail;
 use iolens_core::analysis::bursts::links::LinkDetail;
 use iolens_core::analysis::counters::imported::AllClasses;
-use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, FindingKind, Report, Severity};
+use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severity};
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
 use super::escape::terminal;
+use super::findings as words;
 use super::layout::{Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
 use super::report_json::{
-    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place, link_name,
+    RecordingFacts, bytes_per_io, counted_above, cpu_percent, device_name, finding_place, link_name, losses,
 };
 
 /// The whole text.
@@ -71,7 +72,7 @@ pub fn findings(report: &Report, meta: &RecordingMeta, most: usize, layout: Layo
         out.push_str("  none\n");
     }
     let all = &report.findings;
-    let is_first = |i: usize| all[..i].iter().all(|f| f.kind != all[i].kind);
+    let is_first = |i: usize| all[..i].iter().all(|f| f.kind() != all[i].kind());
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by_key(|i| !is_first(*i));
     order.truncate(most.max((0..all.len()).filter(|i| is_first(*i)).count()));
@@ -90,8 +91,8 @@ fn finding(out: &mut String, f: &Finding, meta: &RecordingMeta, layout: Layout) 
     let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
     let role = if f.severity == Severity::Warning { Role::Warning } else { Role::Info };
     let severity = layout.paint(role, &format!("{:<8}", f.severity.name()));
-    let _ = writeln!(out, "  {severity}  {}, {}, {from:.3} s to {to:.3} s", f.kind.name(), terminal(&device));
-    for line in wrapped(&terminal(&f.summary), layout.prose().saturating_sub(INDENT).max(1)) {
+    let _ = writeln!(out, "  {severity}  {}, {}, {from:.3} s to {to:.3} s", f.kind().name(), terminal(&device));
+    for line in wrapped(&terminal(&words::summary(f)), layout.prose().saturating_sub(INDENT).max(1)) {
         let _ = writeln!(out, "{:INDENT$}{line}", "");
     }
 }
@@ -249,11 +250,9 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
         }
         None => writeln!(out, "  losses: some, their number is unknown"),
     };
-    for f in report.findings.iter().filter(|f| f.kind == FindingKind::LostEvents) {
-        let reason = f.evidence.get("reason").and_then(|r| r.as_str()).unwrap_or("unknown");
-        let n = f.evidence.get("ios").and_then(serde_json::Value::as_u64);
+    for (f, lost) in losses(report) {
         let (from, to) = (f.from_ns as f64 / 1e9, f.to_ns as f64 / 1e9);
-        let n = n.map_or_else(|| "unknown number".to_owned(), |n| n.to_string());
+        let (n, reason) = (lost.ios.map_or_else(|| "unknown number".to_owned(), |n| n.to_string()), lost.reason.name());
         let _ = writeln!(out, "    {n} ({reason}) within {from:.3} s to {to:.3} s; excluded from all figures above");
     }
     if s.censored_ios > 0 {

@@ -128,7 +128,8 @@ fn cell(text: &str) -> String {
 fn the_list_of_fields_is_current() {
     let mut out =
         "# Fields\n\nWritten by `make schema`; do not edit. Keys of `iolens report --json`, object by object \
-                   ([schema](schema/report.json)), then the columns of `iolens zoom`, then the evidence of findings.\n"
+                   ([schema](schema/report.json); what findings rest on is in the objects whose names end in `Evidence`), then \
+                   the columns of `iolens zoom`, then what only the page's data have.\n"
             .to_owned();
     let mut objects: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     let mut schema = schema_of::<super::report_json::ReportDocument>();
@@ -150,14 +151,16 @@ fn the_list_of_fields_is_current() {
     let zoom = fields::FIELDS.iter().chain(fields::ALL_CLASSES).map(|f| (f.name.to_owned(), define(f.name)));
     let in_schema: BTreeSet<String> = objects.values().flat_map(|keys| keys.keys().cloned()).collect();
     let zoom: BTreeMap<String, String> = zoom.chain([("time_s".to_owned(), define("time_s"))]).collect();
-    let evidence = definitions.values().flat_map(|d| &d.keys);
-    let evidence: BTreeMap<String, String> = evidence
-        .filter(|key| !in_schema.contains(*key) && !zoom.contains_key(*key))
-        .map(|key| (key.clone(), define(key)))
-        .collect();
+    let mut in_page = BTreeSet::new();
+    let mut page = schema_of::<super::html::PageData>();
+    each_object("PageData", &mut page, &mut |_, properties| in_page.extend(properties.keys().cloned()));
+    let of_page = definitions.values().flat_map(|d| &d.keys);
+    let of_page = of_page.filter(|key| !in_schema.contains(*key) && !zoom.contains_key(*key));
+    let of_page: BTreeMap<String, String> = of_page.map(|key| (key.clone(), define(key))).collect();
+    let nowhere: Vec<&String> = of_page.keys().filter(|key| !in_page.contains(*key)).collect();
+    assert!(nowhere.is_empty(), "fields.json defines keys that no document has: {nowhere:?}");
     let titled = objects.into_iter().map(|(name, keys)| (format!("`{name}`"), keys));
-    for (title, keys) in
-        titled.chain([("Columns of `zoom`".to_owned(), zoom), ("Evidence of findings".to_owned(), evidence)])
+    for (title, keys) in titled.chain([("Columns of `zoom`".to_owned(), zoom), ("The page alone".to_owned(), of_page)])
     {
         let _ = write!(out, "\n## {title}\n\n| key | unit | definition |\n|---|---|---|\n");
         for (key, text) in keys {

@@ -45,25 +45,10 @@ impl Actor {
         self.file = self.file.filter(|f| Some(*f) == file);
     }
 
-    /// In words, e.g. `fio (process 12)` or `buffered writes of dd (process 12), inode 12 on 8:1`.
-    pub fn describe(&self) -> Option<String> {
-        let file = self.file.map(|f| format!("inode {} on {}", f.ino, DevId(f.fs_dev)));
-        let who = match (self.comm, self.tgid) {
-            (Some(comm), Some(tgid)) => format!("{} (process {tgid})", comm.to_text()),
-            (Some(comm), None) => comm.to_text().into_owned(),
-            (None, Some(tgid)) => format!("process {tgid}"),
-            (None, None) if matches!(self.origin, Origin::Writeback | Origin::Above) => "an unknown process".to_owned(),
-            (None, None) => return file,
-        };
-        let file = file.map_or_else(String::new, |f| format!(", {f}"));
-        Some(match self.origin {
-            Origin::Writeback => format!("buffered writes of {who}{file}"),
-            Origin::Metadata => format!("file-system metadata by {who}"),
-            Origin::BufferedRead => format!("buffered reads of {who}{file}"),
-            Origin::Readahead => format!("read-ahead for {who}{file}"),
-            Origin::Above => format!("{who}{file}, matched on the device above"),
-            Origin::Direct | Origin::Unknown => format!("{who}{file}"),
-        })
+    /// Whether anything is known of it: a process, a file, or that it is unknown whose writes these are.
+    pub(in crate::analysis) fn is_known(&self) -> bool {
+        let is_behind = matches!(self.origin, Origin::Writeback | Origin::Above);
+        self.comm.is_some() || self.tgid.is_some() || self.file.is_some() || is_behind
     }
 }
 
@@ -382,27 +367,6 @@ mod tests {
     }
 
     #[test]
-    fn buffered_writes_are_distinguished_from_others() {
-        let dd = Actor {
-            tgid: Some(12),
-            comm: Some(Comm::new(b"dd")),
-            origin: Origin::Writeback,
-            file: Some(Inode { fs_dev: 8 << 20 | 1, ino: 34, generation: Some(7) }),
-        };
-        let nobody = Actor { tgid: None, comm: None, ..dd };
-        let words = |a: Actor| a.describe();
-        assert_eq!(words(dd).as_deref(), Some("buffered writes of dd (process 12), inode 34 on 8:1"));
-        assert_eq!(words(nobody).as_deref(), Some("buffered writes of an unknown process, inode 34 on 8:1"));
-        let direct = Actor { origin: Origin::Direct, ..nobody };
-        assert_eq!(words(direct).as_deref(), Some("inode 34 on 8:1"));
-        assert_eq!(words(Actor { file: None, ..direct }), None);
-        let read = Actor { origin: Origin::BufferedRead, file: None, ..dd };
-        assert_eq!(words(read).as_deref(), Some("buffered reads of dd (process 12)"));
-        let ahead = Actor { origin: Origin::Readahead, ..read };
-        assert_eq!(words(ahead).as_deref(), Some("read-ahead for dd (process 12)"));
-    }
-
-    #[test]
     fn the_actor_that_moved_most_is_named() {
         let mut cells = Cells::new(Window::OPEN);
         for i in 0..50 {
@@ -411,11 +375,8 @@ mod tests {
             cells.push(&by(b"editor", Io::new(at, A, Op::WRITE, 4096, None, 1)));
             cells.push(&by(b"reader", Io::new(at, A, Op::READ, 4096, None, 1)));
         }
-        let name = |class| cells.main_actor(A, class, &[(0, 5_000_000)]).and_then(|a| a.describe());
-        assert_eq!(
-            (name(Class::Write), name(Class::Read)),
-            (Some("dd (process 1)".into()), Some("reader (process 1)".into()))
-        );
+        let name = |class| cells.main_actor(A, class, &[(0, 5_000_000)]).and_then(|a| a.comm);
+        assert_eq!((name(Class::Write), name(Class::Read)), (Some(Comm::new(b"dd")), Some(Comm::new(b"reader"))));
         assert_eq!(cells.main_actor(A, Class::Write, &[(20_000_000, 30_000_000)]), None);
     }
 

@@ -125,10 +125,11 @@ mod tests {
         let b = &writes.bursts[0].burst;
         assert!((b.percent_of_limit - 100.0).abs() < 1.0 && b.exceeds_limit, "{b:?}");
         assert_eq!((b.bytes, b.ios), (60_000_000, 2000));
-        let reported = together.findings.iter().find(|f| f.kind == FindingKind::Microburst && f.dev.is_none());
+        let reported = together.findings.iter().find(|f| f.kind() == FindingKind::Microburst && f.dev.is_none());
         let reported = reported.expect("a finding of the link");
-        assert_eq!(reported.link, DISKS);
-        assert_eq!(reported.evidence["cause"], "flusher (process 7)");
+        assert_eq!(reported.link(), DISKS);
+        let cause = reported.evidence.causes().first().map(|(key, cause)| (*key, cause.actor.comm, cause.actor.tgid));
+        assert_eq!(cause, Some(("cause", Some(Comm::new(b"flusher")), Some(7))));
         // In turn each fills half of it; the same bytes in the same minute.
         let apart = report(5_000_000_000, vec![link]);
         let writes = &apart.links[0].streams[1];

@@ -4,7 +4,7 @@ pub mod cells;
 pub mod detail;
 pub mod envelope;
 pub mod links;
-pub(in crate::analysis) mod reported;
+pub mod reported;
 pub mod scan;
 pub(in crate::analysis) mod stream_scan;
 

@@ -1,20 +1,16 @@
-//! A13 in words: which bursts a person should hear of.
-
-use serde_json::json;
+//! A13: which bursts a person should know of.
 
 use crate::analysis::bursts::Limit;
-use crate::analysis::bursts::cells::other;
 use crate::analysis::bursts::detail::BurstDetail;
 use crate::analysis::bursts::links::{LinkDetail, LinkStream};
-use crate::analysis::bursts::scan::Measure;
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
 use crate::analysis::findings::conclusions::PathOf;
-use crate::analysis::findings::formatting::{amount, name_of, plural, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Cause, Evidence, MicroburstEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::model::{Class, DevId};
 
-/// Microbursts of one stream that are worth a finding of their own.
-const TOLD_BURSTS: usize = 3;
+/// Microbursts of one stream that get a finding of their own.
+pub const MAX_REPORTED_BURSTS: usize = 3;
 
 /// Longer ones one-second samples do show, or they are no bursts but the load itself.
 const MAX_NS: i64 = 1_500_000_000;
@@ -22,7 +18,7 @@ const MAX_NS: i64 = 1_500_000_000;
 /// Those of one stream of one device.
 pub(in crate::analysis) fn microbursts(detail: &DeviceDetail, stream: &StreamDetail, path_of: PathOf) -> Vec<Finding> {
     let source = Bursting { dev: Some(detail.dev), class: stream.class, slot_ns: stream.slot_ns, limit: stream.limit };
-    hidden_bursts(&source, &stream.bursts, path_of)
+    hidden_bursts(&source, &stream.bursts, path_of).into_iter().map(|b| source.finding(b)).collect()
 }
 
 /// The findings of one link: bursts that one-second samples hide, summed over its devices.
@@ -30,12 +26,11 @@ pub(in crate::analysis) fn conclude_link(detail: &LinkDetail, path_of: PathOf) -
     let limit = Some(detail.link.limit);
     let of_stream = |s: &LinkStream| {
         let source = Bursting { dev: None, class: s.class, slot_ns: s.slot_ns, limit };
-        let mut found = hidden_bursts(&source, &s.bursts, path_of);
-        for f in &mut found {
-            f.link.clone_from(&detail.link.devices);
-            f.summary.push_str(&format!(" Summed over the {} devices of one link.", f.link.len()));
-        }
-        found
+        let of_link = |mut b: Hidden| {
+            b.evidence.link_devices.clone_from(&detail.link.devices);
+            source.finding(b)
+        };
+        hidden_bursts(&source, &s.bursts, path_of).into_iter().map(of_link).collect::<Vec<_>>()
     };
     detail.streams.iter().flat_map(of_stream).collect()
 }
@@ -51,15 +46,11 @@ pub(in crate::analysis) fn conclude_table(
     slowest: impl Fn(i64, i64) -> Option<f64>,
 ) -> Vec<Finding> {
     let source = Bursting { dev: Some(dev), class, slot_ns, limit: Some(limit) };
-    let mut found = hidden_bursts(&source, bursts, &|_| None);
-    for f in &mut found {
-        let us = slowest(f.from_ns, f.to_ns);
-        f.evidence.insert("other_class_mean_max_us".to_owned(), json!(us));
-        if let Some(us) = us {
-            f.summary.push_str(&format!(" {} took up to {} on average meanwhile.", plural(other(class)), time(us)));
-        }
-    }
-    found
+    let of_table = |mut b: Hidden| {
+        b.evidence.other_class_mean_max_us = Some(slowest(b.from_ns, b.to_ns));
+        source.finding(b)
+    };
+    hidden_bursts(&source, bursts, &|_| None).into_iter().map(of_table).collect()
 }
 
 /// Whose bursts are reported.
@@ -70,88 +61,81 @@ struct Bursting {
     limit: Option<Limit>,
 }
 
-fn hidden_bursts(source: &Bursting, bursts: &[BurstDetail], path_of: PathOf) -> Vec<Finding> {
+impl Bursting {
+    fn finding(&self, b: Hidden) -> Finding {
+        Finding {
+            dev: self.dev,
+            from_ns: b.from_ns,
+            to_ns: b.to_ns,
+            severity: Severity::Info,
+            evidence: Evidence::Microburst(Box::new(b.evidence)),
+        }
+    }
+}
+
+/// A burst that one-second samples hide.
+struct Hidden {
+    from_ns: i64,
+    to_ns: i64,
+    evidence: MicroburstEvidence,
+}
+
+fn hidden_bursts(source: &Bursting, bursts: &[BurstDetail], path_of: PathOf) -> Vec<Hidden> {
     let mut hidden: Vec<&BurstDetail> = bursts.iter().filter(|b| is_microburst(b)).collect();
     let all = hidden.len();
     hidden.sort_by_key(|b| std::cmp::Reverse(b.burst.bytes));
-    hidden.iter().take(TOLD_BURSTS).map(|b| microburst(source, b, all, path_of)).collect()
+    hidden.iter().take(MAX_REPORTED_BURSTS).map(|b| microburst(source, b, all, path_of)).collect()
 }
 
 fn is_microburst(b: &BurstDetail) -> bool {
     b.burst.to_ns - b.burst.from_ns <= MAX_NS
 }
 
-fn microburst(source: &Bursting, b: &BurstDetail, all: usize, path_of: PathOf) -> Finding {
+fn microburst(source: &Bursting, b: &BurstDetail, all: usize, path_of: PathOf) -> Hidden {
     let burst = &b.burst;
-    let cause = name_of(b.cause, source.class, path_of);
-    let seconds = (burst.to_ns - burst.from_ns) as f64 / 1e9;
-    let by = cause.as_deref().map_or_else(String::new, |c| format!(", mostly by {c}"));
-    let times = match b.significance.measure {
-        Measure::Bytes => burst.bytes as f64,
-        Measure::Ios => burst.ios as f64,
-    } / seconds
-        / b.significance.baseline_per_s;
-    let usual = if times.is_finite() { format!(" ({times:.1}x the background)") } else { String::new() };
-    let summary = format!(
-        "{} burst: {} ({} I/Os) in {}{usual}{by}. The device moved up to {}/s; a 1 s sample shows {}/s ({:.1}x lower).{}{}",
-        plural(source.class).trim_end_matches('s'),
-        amount(burst.bytes as f64),
-        burst.ios,
-        time(seconds * 1e6),
-        amount(burst.peak_bytes_per_s),
-        amount(b.second.median_bytes_per_s),
-        b.second.hidden_factor,
-        if b.lossy { " Lower bound: some I/Os in this window were lost." } else { "" },
-        if all > TOLD_BURSTS { format!(" One of {all} such bursts.") } else { String::new() },
-    );
-    Finding {
-        kind: FindingKind::Microburst,
-        dev: source.dev,
-        link: Vec::new(),
-        from_ns: burst.from_ns,
-        to_ns: burst.to_ns,
-        severity: Severity::Info,
-        summary,
-        evidence: evidence([
-            ("class", json!(source.class.name())),
-            ("bytes", json!(burst.bytes)),
-            ("ios", json!(burst.ios)),
-            ("peak_bytes_per_s", json!(burst.peak_bytes_per_s)),
-            ("peak_iops", json!(burst.peak_iops)),
-            ("mean_1s_bytes_per_s", json!(b.second.median_bytes_per_s)),
-            ("hidden_factor", json!(b.second.hidden_factor)),
-            ("duration_s", json!(seconds)),
-            ("core_s", json!(burst.core_ns as f64 / 1e9)),
-            ("slot_s", json!(source.slot_ns as f64 / 1e9)),
-            ("mean_request_bytes", json!(burst.mean_bytes)),
-            ("limit_bytes_per_s", json!(source.limit.map(|l| l.bytes_per_s))),
-            ("limit_source", json!(source.limit.map(|l| l.source))),
-            ("percent_of_limit", json!(burst.percent_of_limit)),
-            ("exceeds_limit", json!(burst.exceeds_limit)),
-            ("measure", json!(b.significance.measure)),
-            ("baseline_per_s", json!(b.significance.baseline_per_s)),
-            ("expected_by_chance", json!(b.significance.by_chance)),
-            ("p", json!(b.significance.by_chance.min(1.0))),
-            ("core_bytes", json!(burst.core_bytes)),
-            ("bucket_bytes", json!(burst.bucket_bytes)),
-            ("mean_15s_bytes_per_s", json!(b.quarter_minute.map(|v| v.median_bytes_per_s))),
-            ("hidden_factor_15s", json!(b.quarter_minute.map(|v| v.hidden_factor))),
-            ("mean_60s_bytes_per_s", json!(b.minute.map(|v| v.median_bytes_per_s))),
-            ("hidden_factor_60s", json!(b.minute.map(|v| v.hidden_factor))),
-            ("active_second_bytes_per_s", json!(b.active_second_bytes_per_s)),
-            ("in_flight", json!(b.in_flight)),
-            ("other_class_max_us", json!(b.other_max_us)),
-            ("other_class_ios", json!(b.other_n)),
-            ("bursts_in_recording", json!(all)),
-            ("lossy", json!(b.lossy)),
-            ("cause", json!(cause)),
-        ]),
-    }
+    let evidence = MicroburstEvidence {
+        class: source.class,
+        bytes: burst.bytes,
+        ios: burst.ios,
+        peak_bytes_per_s: burst.peak_bytes_per_s,
+        peak_iops: burst.peak_iops,
+        mean_1s_bytes_per_s: b.second.median_bytes_per_s,
+        hidden_factor: b.second.hidden_factor,
+        duration_s: (burst.to_ns - burst.from_ns) as f64 / 1e9,
+        core_s: burst.core_ns as f64 / 1e9,
+        slot_s: source.slot_ns as f64 / 1e9,
+        mean_request_bytes: burst.mean_bytes,
+        limit_bytes_per_s: source.limit.map(|l| l.bytes_per_s),
+        limit_source: source.limit.map(|l| l.source),
+        percent_of_limit: burst.percent_of_limit,
+        exceeds_limit: burst.exceeds_limit,
+        measure: b.significance.measure,
+        baseline_per_s: b.significance.baseline_per_s,
+        expected_by_chance: b.significance.by_chance,
+        p: b.significance.by_chance.min(1.0),
+        core_bytes: burst.core_bytes,
+        bucket_bytes: burst.bucket_bytes,
+        mean_15s_bytes_per_s: b.quarter_minute.map(|v| v.median_bytes_per_s),
+        hidden_factor_15s: b.quarter_minute.map(|v| v.hidden_factor),
+        mean_60s_bytes_per_s: b.minute.map(|v| v.median_bytes_per_s),
+        hidden_factor_60s: b.minute.map(|v| v.hidden_factor),
+        active_second_bytes_per_s: b.active_second_bytes_per_s,
+        in_flight: b.in_flight,
+        other_class_max_us: b.other_max_us,
+        other_class_ios: b.other_n,
+        other_class_mean_max_us: None,
+        bursts_in_recording: all,
+        lossy: b.lossy,
+        cause: Cause::of(b.cause, source.class, path_of),
+        link_devices: Vec::new(),
+    };
+    Hidden { from_ns: burst.from_ns, to_ns: burst.to_ns, evidence }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::findings::FindingKind;
     use crate::analysis::math::stats::Shuffler;
     use crate::analysis::report::{Report, ReportBuilder};
     use crate::analysis::stream::window::Window;
@@ -176,7 +160,7 @@ mod tests {
     }
 
     fn reported(report: &Report) -> usize {
-        report.findings.iter().filter(|f| f.kind == FindingKind::Microburst).count()
+        report.findings.iter().filter(|f| f.kind() == FindingKind::Microburst).count()
     }
 
     #[test]

@@ -6,11 +6,10 @@
 //! rate has the same rate with a short queue.
 
 use serde::Serialize;
-use serde_json::json;
 
 use crate::analysis::capacity::load::{Load, LoadPoint};
-use crate::analysis::findings::formatting::{amount, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{BandwidthSaturationEvidence, Evidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::stats::{median, nearest_rank};
 use crate::analysis::stream::losses::Losses;
 use crate::model::DevId;
@@ -179,35 +178,22 @@ fn by_bytes(on: &[&Joined]) -> bool {
 /// The finding.
 pub(in crate::analysis) fn finding(dev: DevId, p: &Plateau) -> Finding {
     Finding {
-        kind: FindingKind::BandwidthSaturation,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: p.from_ns,
         to_ns: p.to_ns,
         severity: if p.share >= WARNING { Severity::Warning } else { Severity::Info },
-        summary: format!(
-            "Throughput stays at {}/s in {:.0} % of the time while {:.0} I/Os are in flight (up to {:.0}), where {:.1} would do: \
-             more demand only waits. Latency there is {}, at light load {}.",
-            amount(p.limit_bytes_per_s),
-            100.0 * p.share,
-            p.in_flight,
-            p.most_in_flight,
-            p.needed_in_flight,
-            time(p.latency_us),
-            time(p.light_us),
-        ),
-        evidence: evidence([
-            ("plateau_bytes_per_s", json!(p.limit_bytes_per_s)),
-            ("plateau_range_bytes_per_s", json!(p.limit_range)),
-            ("plateau_percent", json!(100.0 * p.share)),
-            ("windows", json!(p.windows)),
-            ("window_s", json!(p.window_ns as f64 / 1e9)),
-            ("mean_in_flight", json!(p.in_flight)),
-            ("max_in_flight", json!(p.most_in_flight)),
-            ("needed_in_flight", json!(p.needed_in_flight)),
-            ("plateau_mean_us", json!(p.latency_us)),
-            ("light_mean_us", json!(p.light_us)),
-            ("mean_request_bytes", json!(p.request_bytes)),
-        ]),
+        evidence: Evidence::BandwidthSaturation(BandwidthSaturationEvidence {
+            plateau_bytes_per_s: p.limit_bytes_per_s,
+            plateau_range_bytes_per_s: p.limit_range,
+            plateau_percent: 100.0 * p.share,
+            windows: p.windows,
+            window_s: p.window_ns as f64 / 1e9,
+            mean_in_flight: p.in_flight,
+            max_in_flight: p.most_in_flight,
+            needed_in_flight: p.needed_in_flight,
+            plateau_mean_us: p.latency_us,
+            light_mean_us: p.light_us,
+            mean_request_bytes: p.request_bytes,
+        }),
     }
 }

@@ -6,10 +6,9 @@
 //! is it one where requests wait although a place is free for half of the time or more.
 
 use serde::Serialize;
-use serde_json::json;
 
-use crate::analysis::findings::formatting::time;
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, QueueFullEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::analysis::stream::window::Window;
@@ -191,35 +190,22 @@ impl Sweep for FullSweep {
 
 /// The finding.
 pub(in crate::analysis) fn finding(dev: DevId, q: &QueueFull) -> Finding {
-    let grave = q.share >= WARNING && q.wait_us >= q.device_us;
-    let stretches = if q.stretches == 1 { "1 stretch".to_owned() } else { format!("{} stretches", q.stretches) };
+    let is_warning = q.share >= WARNING && q.wait_us >= q.device_us;
     Finding {
-        kind: FindingKind::QueueFull,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: q.from_ns,
         to_ns: q.to_ns,
-        severity: if grave { Severity::Warning } else { Severity::Info },
-        summary: format!(
-            "The device's queue was full for {:.1} s, {:.0} % of the time, in {stretches}: it had {} at once, never more, \
-             and the next ones waited {} in the kernel (at most {}), beside {} with the device.",
-            q.full_ns as f64 / 1e9,
-            100.0 * q.share,
-            q.level,
-            time(q.wait_us),
-            time(f64::from(q.longest_wait_us)),
-            time(q.device_us),
-        ),
-        evidence: evidence([
-            ("level", json!(q.level)),
-            ("full_s", json!(q.full_ns as f64 / 1e9)),
-            ("full_percent", json!(100.0 * q.share)),
-            ("full_stretches", json!(q.stretches)),
-            ("longest_full_s", json!(q.longest_ns as f64 / 1e9)),
-            ("full_ios", json!(q.ios)),
-            ("wait_mean_us", json!(q.wait_us)),
-            ("wait_max_us", json!(q.longest_wait_us)),
-            ("device_mean_us", json!(q.device_us)),
-        ]),
+        severity: if is_warning { Severity::Warning } else { Severity::Info },
+        evidence: Evidence::QueueFull(QueueFullEvidence {
+            level: q.level,
+            full_s: q.full_ns as f64 / 1e9,
+            full_percent: 100.0 * q.share,
+            full_stretches: q.stretches,
+            longest_full_s: q.longest_ns as f64 / 1e9,
+            full_ios: q.ios,
+            wait_mean_us: q.wait_us,
+            wait_max_us: q.longest_wait_us,
+            device_mean_us: q.device_us,
+        }),
     }
 }

@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use serde_json::json;
 
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{AveragedAveragesEvidence, Evidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::model::{Class, DevId, Device, IntervalRates, RateRows};
 
 /// How a coarse row's mean latency was made from the finer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AveragingRule"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// Every I/O weighs the same: right.
@@ -35,6 +36,7 @@ impl Rule {
 
 /// One class of one coarse row, tested.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditRow {
     /// The coarse interval, in nanoseconds since the recording's start.
     pub from_ns: i64,
@@ -123,22 +125,19 @@ fn audit_resolutions(by_interval: &BTreeMap<i64, Vec<IntervalRates>>) -> Vec<Aud
     out
 }
 
-/// What a person should hear of an audit; `None` if there was nothing to test.
+/// The finding; `None` if there was nothing to test.
 pub fn finding(rows: &[AuditRow]) -> Option<Finding> {
-    let wrong = rows.iter().filter(|r| r.rule.is_wrong()).count();
+    let averages_of_averages = rows.iter().filter(|r| r.rule.is_wrong()).count();
     Some(Finding {
-        kind: FindingKind::AveragedAverages,
         dev: None,
-        link: Vec::new(),
         from_ns: rows.iter().map(|r| r.from_ns).min()?,
         to_ns: rows.iter().map(|r| r.to_ns).max()?,
-        severity: if wrong > 0 { Severity::Warning } else { Severity::Info },
-        summary: format!("{}.", sentence(rows)?),
-        evidence: evidence([
-            ("checked", json!(rows.len())),
-            ("averages_of_averages", json!(wrong)),
-            ("rows", json!(rows)),
-        ]),
+        severity: if averages_of_averages > 0 { Severity::Warning } else { Severity::Info },
+        evidence: Evidence::AveragedAverages(AveragedAveragesEvidence {
+            checked: rows.len(),
+            averages_of_averages,
+            rows: rows.to_vec(),
+        }),
     })
 }
 
@@ -201,29 +200,6 @@ fn test(coarse: &IntervalRates, fine: &[&IntervalRates], class: Class) -> Option
         understated_percent: weighted_us.map(|w| 100.0 * (1.0 - stated_us / w)),
         counts_agree: near(own.ios_per_s, ios as f64, 1.0) && near(own.bytes_per_s, bytes as f64, 1024.0),
     })
-}
-
-/// What a report says of an audit, in one sentence; `None` if there was nothing to test.
-pub fn sentence(rows: &[AuditRow]) -> Option<String> {
-    if rows.is_empty() {
-        return None;
-    }
-    let wrong: Vec<&AuditRow> = rows.iter().filter(|r| r.rule.is_wrong()).collect();
-    if wrong.is_empty() {
-        return Some(format!(
-            "{} mean latencies were checked against finer rows: none is an average of averages",
-            rows.len()
-        ));
-    }
-    let mut text = format!("{} of {} mean latencies are averages of averages", wrong.len(), rows.len());
-    for class in [Class::Read, Class::Write] {
-        let of = || wrong.iter().filter(|r| r.class == class).filter_map(|r| r.understated_percent);
-        let (low, high) = (of().fold(f64::INFINITY, f64::min), of().fold(f64::NEG_INFINITY, f64::max));
-        if low <= high {
-            text.push_str(&format!("; {} latency is understated by {low:.0} to {high:.0} %", class.name()));
-        }
-    }
-    Some(text)
 }
 
 #[cfg(test)]
@@ -303,13 +279,8 @@ mod tests {
         assert_eq!(together, rows, "tables find each other");
         let found = finding(&rows).expect("a finding");
         assert_eq!((found.severity, found.from_ns, found.to_ns), (Severity::Warning, 145_000_000_000, 160_000_000_000));
-        assert_eq!(
-            sentence(&rows).as_deref(),
-            Some(
-                "6 of 6 mean latencies are averages of averages; read latency is understated by 4 to 32 %; \
-                 write latency is understated by 8 to 80 %"
-            )
-        );
+        let Evidence::AveragedAverages(e) = &found.evidence else { panic!("{found:?}") };
+        assert_eq!((e.checked, e.averages_of_averages, &e.rows), (6, 6, &rows));
     }
 
     #[test]
@@ -319,7 +290,7 @@ mod tests {
         coarse.classes[0] = ClassRates { ios_per_s: Some(23.0), mean_us: Some(18506.3), ..ClassRates::default() };
         let rows = audit(&[coarse], &fine);
         assert_eq!((rows.len(), rows[0].rule), (1, Rule::WeightedByIos));
-        assert!(sentence(&rows).expect("tested").contains("none is"));
+        assert_eq!(finding(&rows).map(|f| f.severity), Some(Severity::Info));
         coarse.from_ns -= 1_000_000_000;
         assert!(audit(&[coarse], &fine).is_empty(), "the finer rows begin later");
     }

@@ -9,9 +9,10 @@ use crate::analysis::bursts::detail::bursts_of;
 use crate::analysis::bursts::reported::conclude_table;
 use crate::analysis::bursts::{Limit, learned_limit};
 use crate::analysis::counters::audit::is_sum_of_all;
-use crate::analysis::counters::summary::{self, Counted, Means};
+use crate::analysis::counters::summary::{self, Counted};
 use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary};
 use crate::analysis::findings::Finding;
+use crate::analysis::findings::evidence::MeansSource;
 use crate::analysis::stream::window::Window;
 use crate::analysis::timeline::{CounterRates, Flow};
 use crate::model::{Class, ClassRates, DevId, Device, IntervalRates, Lost, layers_above};
@@ -172,7 +173,7 @@ pub fn clocks_and_starvation(rates: &[IntervalRates], window: std::ops::Range<i6
     let by_device = by_device(rates, &window).into_iter().map(|(dev, rows)| (dev, counted(rows))).collect();
     let gaps: Vec<(i64, i64)> = losses.iter().map(|l| (l.from_ns, l.to_ns)).collect();
     let window = Window::new(window.start, window.end);
-    summary::findings(&by_device, Means::Table, window, |_| gaps.clone())
+    summary::findings(&by_device, MeansSource::Table, window, |_| gaps.clone())
 }
 
 /// A device's rows as slots of equal length; `None` if they are too long, do not say how much, or are too far apart.
@@ -316,7 +317,8 @@ fn summary(dev: DevId, rows: &[&IntervalRates]) -> DeviceSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::findings::FindingKind;
+    use crate::analysis::findings::{Evidence, FindingKind};
+    use crate::analysis::starvation;
     use crate::model::ClassRates;
 
     #[test]
@@ -447,13 +449,14 @@ mod tests {
     fn a_table_suggests_starvation_where_reads_wait_while_writes_burst() {
         let found = |slow_us| -> Vec<Finding> {
             let all = clocks_and_starvation(&table(slow_us), 0..120_000_000_000, &[]);
-            all.into_iter().filter(|f| f.kind == FindingKind::Starvation).collect()
+            all.into_iter().filter(|f| f.kind() == FindingKind::Starvation).collect()
         };
         let slowed = found(4000.0);
         assert_eq!(slowed.len(), 1, "{slowed:?}");
         let f = &slowed[0];
-        assert_eq!((&f.evidence["victim"], &f.evidence["verdict"]), (&"read".into(), &"suggestive".into()));
-        assert!(f.evidence["source"] == "table" && f.summary.contains("Means of a table are inconclusive"), "{f:?}");
+        let Evidence::StarvationOfMeans(e) = &f.evidence else { panic!("{f:?}") };
+        let said = (e.victim, e.verdict, e.source);
+        assert_eq!(said, (Class::Read, starvation::Verdict::Suggestive, MeansSource::Table));
         assert_eq!(found(200.0), []);
     }
 

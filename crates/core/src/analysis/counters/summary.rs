@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use crate::analysis::bursts::cells::{CLASSES, other};
 use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary};
 use crate::analysis::findings::conclusions::period_finding;
-use crate::analysis::findings::formatting::{plural, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, MeansSource, StarvationOfMeansEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::periodicity;
 use crate::analysis::starvation::demand::demand;
 use crate::analysis::starvation::{self, Family, Starvation, Verdict};
@@ -24,20 +22,11 @@ const MAX_INTERVALS: usize = 8 * 86_400;
 /// I/Os of a class that stand for all of them where one class is judged by the other.
 const MAX_SPREAD: usize = 1 << 20;
 
-/// Where means of intervals come from.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::analysis) enum Means {
-    /// The kernel's counters, sampled.
-    Counters,
-    /// Rows of another tool's table.
-    Table,
-}
-
 /// Clocks (A15), and suggestive starvation (A14) among all the devices together, in what their counters or tables say; nothing
 /// was counted in the gaps of a device.
 pub(in crate::analysis) fn findings(
     counted: &BTreeMap<DevId, Counted>,
-    means: Means,
+    means: MeansSource,
     window: Window,
     gaps: impl Fn(DevId) -> Vec<(i64, i64)>,
 ) -> Vec<Finding> {
@@ -163,42 +152,28 @@ impl Counted {
     }
 }
 
-fn suggestion(dev: DevId, class: Class, s: &Starvation, means: Means) -> Option<Finding> {
+fn suggestion(dev: DevId, class: Class, s: &Starvation, means: MeansSource) -> Option<Finding> {
     let (first, last) = s.episodes.first().zip(s.episodes.last())?;
-    let (source, inconclusive) = match means {
-        Means::Counters => ("counters", "Counters are"),
-        Means::Table => ("table", "Means of a table are"),
-    };
-    let (ratio, (low, high)) = s.ratio.zip(s.ratio_ci)?;
+    let (ratio_typical, ratio_typical_ci) = s.ratio.zip(s.ratio_ci)?;
     Some(Finding {
-        kind: FindingKind::Starvation,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: first.0,
         to_ns: last.1,
         severity: Severity::Info,
-        summary: format!(
-            "{} are slower in intervals in which {} ask for much: typically {ratio:.2} times the mean latency of their neighbours \
-             (95% interval {low:.2} to {high:.2}; {} more; {} bursts). {inconclusive} inconclusive: record single I/Os to confirm.",
-            plural(class),
-            plural(s.aggressor).to_lowercase(),
-            time(s.excess_us.unwrap_or(0.0)),
-            s.bursts,
-        ),
-        evidence: evidence([
-            ("victim", json!(class.name())),
-            ("aggressor", json!(s.aggressor.name())),
-            ("verdict", json!(Verdict::Suggestive)),
-            ("source", json!(source)),
-            ("ratio_typical", json!(ratio)),
-            ("ratio_typical_ci", json!([low, high])),
-            ("excess_us", json!(s.excess_us)),
-            ("excess_us_ci", json!(s.excess_us_ci)),
-            ("own_load_ratio", json!(s.own_load_ratio)),
-            ("p_value", json!(s.p_value)),
-            ("p_value_episodes", json!(s.p_episodes)),
-            ("bursts", json!(s.bursts)),
-        ]),
+        evidence: Evidence::StarvationOfMeans(StarvationOfMeansEvidence {
+            victim: class,
+            aggressor: s.aggressor,
+            verdict: Verdict::Suggestive,
+            source: means,
+            ratio_typical,
+            ratio_typical_ci,
+            excess_us: s.excess_us,
+            excess_us_ci: s.excess_us_ci,
+            own_load_ratio: s.own_load_ratio,
+            p_value: s.p_value,
+            p_value_episodes: s.p_episodes,
+            bursts: s.bursts,
+        }),
     })
 }
 

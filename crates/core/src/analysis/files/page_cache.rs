@@ -6,9 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
-
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{CachedReadsEvidence, Evidence, WrittenBackEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, Origin, Request, RequestFlags};
 
@@ -123,29 +122,18 @@ impl PageCache {
             return None;
         }
         let (n, found) = self.reads;
-        let percent = (n > 0).then(|| 100.0 * found as f64 / n as f64);
-        let looked = percent.map_or_else(String::new, |p| format!(" Of {n} reads looked at, {p:.0} % did not wait."));
         Some(Finding {
-            kind: FindingKind::PageCache,
             dev: None,
-            link: Vec::new(),
             from_ns,
             to_ns,
             severity: Severity::Info,
-            summary: format!(
-                "Programs read {:.1} MB through files, devices gave {:.1} MB: {:.0} % came from the page cache. \
-                 What programs felt is not what devices took.{looked}",
-                self.program_read as f64 / 1e6,
-                self.device_read as f64 / 1e6,
-                100.0 * hit,
-            ),
-            evidence: evidence([
-                ("program_read_bytes", json!(self.program_read)),
-                ("device_read_bytes", json!(self.device_read)),
-                ("hit_percent", json!(100.0 * hit)),
-                ("reads_looked_at", json!(n)),
-                ("reads_without_wait_percent", json!(percent)),
-            ]),
+            evidence: Evidence::CachedReads(CachedReadsEvidence {
+                program_read_bytes: self.program_read,
+                device_read_bytes: self.device_read,
+                hit_percent: 100.0 * hit,
+                reads_looked_at: n,
+                reads_without_wait_percent: (n > 0).then(|| 100.0 * found as f64 / n as f64),
+            }),
         })
     }
 }
@@ -156,23 +144,16 @@ fn written_finding(dev: DevId, w: &Written) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        kind: FindingKind::PageCache,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: w.from_ns,
         to_ns: w.to_ns,
         severity: Severity::Info,
-        summary: format!(
-            "{:.0} % of writes ({:.1} MB) were buffered (kernel writeback): applications waited for them only in fsync.",
-            100.0 * share,
-            w.bytes as f64 / 1e6,
-        ),
-        evidence: evidence([
-            ("written_bytes", json!(w.bytes)),
-            ("written_back_bytes", json!(w.written_back)),
-            ("origin_known_bytes", json!(w.known)),
-            ("written_back_percent", json!(100.0 * share)),
-        ]),
+        evidence: Evidence::WrittenBack(WrittenBackEvidence {
+            written_bytes: w.bytes,
+            written_back_bytes: w.written_back,
+            origin_known_bytes: w.known,
+            written_back_percent: 100.0 * share,
+        }),
     })
 }
 
@@ -200,10 +181,8 @@ mod tests {
         written(Origin::Writeback, 20).for_each(|io| cache.push(&io));
         let found = cache.finish(true);
         assert_eq!(found.iter().map(|f| f.dev).collect::<Vec<_>>(), [Some(A), Some(DevId(A.0 + 1))]);
-        assert_eq!(
-            (&found[0].evidence["written_back_percent"], found[0].from_ns, found[0].to_ns),
-            (&100.0.into(), 1000, 1018)
-        );
+        let Evidence::WrittenBack(e) = &found[0].evidence else { panic!("{found:?}") };
+        assert_eq!((e.written_back_percent, found[0].from_ns, found[0].to_ns), (100.0, 1000, 1018));
         let mut cache = PageCache::new(Window::OPEN, BTreeSet::new());
         written(Origin::Writeback, 20).chain(written(Origin::Direct, 20)).for_each(|io| cache.push(&io));
         assert!(cache.finish(true).is_empty(), "half of it is the programs' own");
@@ -221,11 +200,8 @@ mod tests {
         };
         let found = cache().finish(true);
         assert_eq!(found.len(), 1);
-        let e = &found[0].evidence;
-        assert_eq!(
-            (&e["hit_percent"], &e["reads_looked_at"], &e["reads_without_wait_percent"]),
-            (&80.0.into(), &10.into(), &100.0.into())
-        );
+        let Evidence::CachedReads(e) = &found[0].evidence else { panic!("{found:?}") };
+        assert_eq!((e.hit_percent, e.reads_looked_at, e.reads_without_wait_percent), (80.0, 10, Some(100.0)));
         assert!(cache().finish(false).is_empty());
         let mut cold = PageCache::new(Window::new(0, 1000), BTreeSet::from([LAYER]));
         cold.push(&Io::new(50, A, Op::READ, 10 << 20, None, 10));

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, IoErrorEvidence, LostEventsEvidence, SlowIoEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, Comm, DevId, Io, LossReason, Lost};
@@ -44,13 +43,8 @@ impl Case {
         }
     }
 
-    fn who(&self) -> String {
-        match (self.comm, self.tgid) {
-            (Some(comm), Some(tgid)) => format!(" by {} (process {tgid})", comm.to_text()),
-            (Some(comm), None) => format!(" by {}", comm.to_text()),
-            (None, Some(tgid)) => format!(" by process {tgid}"),
-            (None, None) => String::new(),
-        }
+    fn process(&self) -> Option<String> {
+        self.comm.map(|c| c.to_text().into_owned())
     }
 }
 
@@ -144,110 +138,58 @@ impl Trouble {
 
 fn slow_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
     let (slowest, (from_ns, to_ns)) = d.slowest.zip(d.slow_span)?;
-    let seconds = slowest.total_ns as f64 / 1e9;
-    let where_ = if slowest.device_ns * 2 >= slowest.total_ns { "in the device" } else { "in the kernel's queue" };
-    let others =
-        if d.slow > 1 { format!("{} I/Os took longer than 1 s; the slowest, a", d.slow) } else { "A".to_owned() };
     Some(Finding {
-        kind: FindingKind::SlowIo,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns,
         to_ns,
         severity: if slowest.total_ns >= VERY_SLOW_NS { Severity::Critical } else { Severity::Warning },
-        summary: format!(
-            "{others} {} of {} bytes{}, took {seconds:.2} s, most of it {where_}.",
-            slowest.class.name(),
-            slowest.bytes,
-            slowest.who()
-        ),
-        evidence: evidence([
-            ("ios_over_1s", json!(d.slow)),
-            ("slowest_us", json!(slowest.total_ns as f64 / 1e3)),
-            ("slowest_device_us", json!(slowest.device_ns as f64 / 1e3)),
-            ("slowest_done_s", json!(slowest.done_ns as f64 / 1e9)),
-            ("slowest_class", json!(slowest.class.name())),
-            ("slowest_bytes", json!(slowest.bytes)),
-            ("slowest_sector", json!(slowest.sector)),
-            ("slowest_process", json!(slowest.comm.map(|c| c.to_text().into_owned()))),
-        ]),
+        evidence: Evidence::SlowIo(SlowIoEvidence {
+            ios_over_1s: d.slow,
+            slowest_us: slowest.total_ns as f64 / 1e3,
+            slowest_device_us: slowest.device_ns as f64 / 1e3,
+            slowest_done_s: slowest.done_ns as f64 / 1e9,
+            slowest_class: slowest.class,
+            slowest_bytes: slowest.bytes,
+            slowest_sector: slowest.sector,
+            slowest_process: slowest.process(),
+            slowest_pid: slowest.tgid,
+        }),
     })
 }
 
 fn error_finding(dev: DevId, d: &PerDevice) -> Option<Finding> {
     let (first, (from_ns, to_ns)) = d.first_error.zip(d.error_span)?;
-    let n: u64 = d.errors.values().sum();
-    let (code, _) = d.errors.iter().max_by_key(|(_, n)| **n)?;
-    let at = first.sector.map_or_else(String::new, |s| format!(" at sector {s}"));
     Some(Finding {
-        kind: FindingKind::IoError,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns,
         to_ns,
         severity: Severity::Critical,
-        summary: format!(
-            "The device failed {n} I/O{}, most often with error {code}; the first was a {}{at}{}.",
-            if n == 1 { "" } else { "s" },
-            first.class.name(),
-            first.who()
-        ),
-        evidence: evidence([
-            ("ios", json!(n)),
-            ("by_error", json!(d.errors.iter().map(|(e, n)| (e.to_string(), n)).collect::<BTreeMap<_, _>>())),
-            ("first_class", json!(first.class.name())),
-            ("first_sector", json!(first.sector)),
-            ("first_done_s", json!(first.done_ns as f64 / 1e9)),
-        ]),
+        evidence: Evidence::IoError(IoErrorEvidence {
+            ios: d.errors.values().sum(),
+            by_error: d.errors.clone(),
+            first_class: first.class,
+            first_sector: first.sector,
+            first_done_s: first.done_ns as f64 / 1e9,
+            first_process: first.process(),
+            first_pid: first.tgid,
+        }),
     })
 }
 
 fn loss_finding(reason: LossReason, sum: &LossSum, ios: u64) -> Option<Finding> {
     let (from_ns, to_ns) = sum.span?;
-    let (count, what) = match reason {
-        LossReason::RingFull => (sum.ios, "ring buffer overflow: raise --ring or give the recorder more CPU"),
-        LossReason::SlotClash => (sum.ios, "two requests shared an entry of the tracer's table"),
-        LossReason::WriterBusy => (sum.ios, "the disk that holds the recording was too slow: record to another one"),
-        LossReason::DiskFull => (sum.ios, "the disk that holds the recording was full: use --keep or another disk"),
-        LossReason::Corrupt => (sum.ios, "a block of the recording is damaged"),
-        LossReason::Unseen => (sum.ios, "the completion event never reached the tracer"),
-        LossReason::Unaccounted => (
-            sum.ios,
-            "only the kernel's own counters hold them, its tracepoints did not report them; please report this",
-        ),
-        LossReason::Import => (sum.ios, "the imported log is cut or damaged"),
-        LossReason::Retention
-        | LossReason::Censored
-        | LossReason::RequestRingFull
-        | LossReason::RequestTableFull
-        | LossReason::RequestUnwritten => return None,
-    };
-    let share = (!sum.unknown).then(|| 100.0 * count as f64 / (count + ios).max(1) as f64);
-    let many = share.is_none_or(|s| s > 1.0);
-    let percent = match share {
-        Some(s) if s < 0.01 => " (under 0.01 %)".to_owned(),
-        Some(s) => format!(" ({s:.2} %)"),
-        None => String::new(),
-    };
-    let number = match (sum.unknown, count) {
-        (true, _) => "An unknown number of I/Os".to_owned(),
-        (false, 1) => "1 I/O".to_owned(),
-        (false, n) => format!("{n} I/Os"),
-    };
+    let percent = (!sum.unknown).then(|| 100.0 * sum.ios as f64 / (sum.ios + ios).max(1) as f64);
     Some(Finding {
-        kind: FindingKind::LostEvents,
         dev: None,
-        link: Vec::new(),
         from_ns,
         to_ns,
-        severity: if many { Severity::Warning } else { Severity::Info },
-        summary: format!("{number} lost{percent}: {what}. Intervals that this can change by more than 1 % are marked."),
-        evidence: evidence([
-            ("reason", json!(reason.name())),
-            ("ios", if sum.unknown { json!(null) } else { json!(count) }),
-            ("intervals", json!(sum.intervals)),
-            ("percent", json!(share)),
-        ]),
+        severity: if percent.is_none_or(|s| s > 1.0) { Severity::Warning } else { Severity::Info },
+        evidence: Evidence::LostEvents(LostEventsEvidence {
+            reason,
+            ios: (!sum.unknown).then_some(sum.ios),
+            intervals: sum.intervals,
+            percent,
+        }),
     })
 }
 
@@ -269,14 +211,11 @@ mod tests {
         [slow(5, 2), slow(20, 12), slow(21, 1)].iter().for_each(|io| t.push(io));
         t.push(&Io::new(30, A, Op::READ, 4096, None, 999_999_999));
         let f = &t.finish(4)[0];
-        assert_eq!((f.kind, f.severity), (FindingKind::SlowIo, Severity::Critical));
         assert_eq!((f.from_ns / 1_000_000_000, f.to_ns / 1_000_000_000), (2, 21));
-        assert!(
-            f.summary.contains("3 I/Os") && f.summary.contains("12.00 s") && f.summary.contains("fio (process 7)"),
-            "{}",
-            f.summary
-        );
-        assert_eq!(f.evidence["ios_over_1s"], 3);
+        let Evidence::SlowIo(e) = &f.evidence else { panic!("{f:?}") };
+        assert_eq!((f.severity, e.ios_over_1s, e.slowest_class), (Severity::Critical, 3, Class::Write));
+        assert!((e.slowest_us - 12e6).abs() < 1.0 && e.slowest_device_us <= e.slowest_us, "{e:?}");
+        assert_eq!((e.slowest_process.as_deref(), e.slowest_pid), (Some("fio"), Some(7)));
     }
 
     #[test]
@@ -286,11 +225,8 @@ mod tests {
             t.push(&Io { error: Some(e), sector: Some(64), ..Io::new(i as i64, A, Op::READ, 512, None, 1) });
         }
         let f = &t.finish(4)[0];
-        assert_eq!(
-            (f.kind, &f.evidence["ios"], &f.evidence["by_error"]["5"]),
-            (FindingKind::IoError, &json!(3), &json!(2))
-        );
-        assert!(f.summary.contains("3 I/Os") && f.summary.contains("error 5") && f.summary.contains("sector 64"));
+        let Evidence::IoError(e) = &f.evidence else { panic!("{f:?}") };
+        assert_eq!((e.ios, &e.by_error, e.first_sector), (3, &BTreeMap::from([(5, 2), (28, 1)]), Some(64)));
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What a person should hear first: findings in plain words, with the numbers behind them.
+//! What a person should know first: findings, as the numbers behind them. Sentences are made of them by whoever shows them.
 
 pub mod conclusions;
-pub(in crate::analysis) mod formatting;
+pub mod evidence;
 pub mod io_errors;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
 
+pub use crate::analysis::findings::evidence::{Cause, Evidence};
 use crate::model::DevId;
 
 /// What was found.
@@ -130,33 +130,37 @@ impl Severity {
     }
 }
 
-/// One finding. Its text may contain names of processes and files: escape it where it is shown.
+/// One finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// What.
-    pub kind: FindingKind,
-    /// Where; `None` if it concerns all devices, or those of `link`.
+    /// Where; `None` if it concerns all devices, or those of [`Finding::link`].
     pub dev: Option<DevId>,
-    /// The devices behind one link whose sum it is about; empty otherwise.
-    pub link: Vec<DevId>,
     /// When it began, in nanoseconds since the recording's start.
     pub from_ns: i64,
     /// When it ended.
     pub to_ns: i64,
     /// How much it matters.
     pub severity: Severity,
-    /// One sentence or two for a person.
-    pub summary: String,
-    /// The numbers behind it; every key carries its unit.
-    pub evidence: Map<String, Value>,
+    /// What was found, and the numbers behind it.
+    pub evidence: Evidence,
 }
 
-/// Evidence from pairs; `None` becomes null.
-pub(in crate::analysis) fn evidence<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
-    pairs.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+impl Finding {
+    /// What was found.
+    pub fn kind(&self) -> FindingKind {
+        self.evidence.kind()
+    }
+
+    /// The devices behind one link whose sum it is about; empty otherwise.
+    pub fn link(&self) -> &[DevId] {
+        match &self.evidence {
+            Evidence::Microburst(e) => &e.link_devices,
+            _ => &[],
+        }
+    }
 }
 
 /// Most severe first, then what people feel before what explains it, then by time.
 pub fn sort(findings: &mut [Finding]) {
-    findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind.rank(), f.from_ns));
+    findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind().rank(), f.from_ns));
 }

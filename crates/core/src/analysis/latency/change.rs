@@ -7,11 +7,10 @@
 //! high and low ones. Where the load itself changes in step (more requests, other sizes, another mixture), nothing is said.
 
 use serde::Serialize;
-use serde_json::json;
 
 use crate::analysis::device::at_issue::{AtIssue, against_alike};
-use crate::analysis::findings::formatting::{plural, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, LatencyChangeEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::distributions::{normal_below, t_both_sides, t_critical};
 use crate::analysis::math::stats::{Shuffler, median, nearest_rank};
 use crate::analysis::stream::requests::Requests;
@@ -42,6 +41,7 @@ const MIN_TAU: f64 = 0.6;
 
 /// How device time changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LatencyChangeForm"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// At once.
@@ -379,52 +379,27 @@ fn load_only(blocks: &[Block], split: usize, slower: bool) -> Option<f64> {
 
 /// The finding.
 pub(in crate::analysis) fn finding(dev: DevId, c: &Change) -> Finding {
-    let (word, slower) = if c.ratio > 1.0 { ("slower", true) } else { ("faster", false) };
-    let us = |us: Option<f64>| time(us.unwrap_or(0.0));
-    let p99 = c.before.p99_us.zip(c.after.p99_us);
-    let p99 = p99.map_or_else(String::new, |(b, a)| format!(", p99 {} and {}", time(b), time(a)));
-    let (how, when) = match c.form {
-        Form::Step => (format!("{word} at {:.1} s", c.at_ns as f64 / 1e9), ["before", "after"]),
-        Form::Trend => (format!("{word} little by little"), ["in the first quarter", "in the last"]),
-    };
     Finding {
-        kind: if c.form == Form::Step { FindingKind::LatencyStep } else { FindingKind::LatencyTrend },
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: c.at_ns,
         to_ns: c.to_ns,
-        severity: if slower && c.ratio >= WARNING { Severity::Warning } else { Severity::Info },
-        summary: format!(
-            "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; p = \
-             {:.3}). Median {} {} and {} {}{p99}; n = {} and {}.",
-            plural(c.class),
-            c.ratio,
-            c.ratio_ci.0,
-            c.ratio_ci.1,
-            c.p_value.max(c.p_family),
-            us(c.before.p50_us),
-            when[0],
-            us(c.after.p50_us),
-            when[1],
-            c.before.ios,
-            c.after.ios,
-        ),
-        evidence: evidence([
-            ("class", json!(c.class.name())),
-            ("form", json!(c.form)),
-            ("at_s", json!(c.at_ns as f64 / 1e9)),
-            ("ratio_at_same_load", json!(c.ratio)),
-            ("ratio_at_same_load_ci", json!(c.ratio_ci)),
-            ("device_p50_before_us", json!(c.before.p50_us)),
-            ("device_p50_after_us", json!(c.after.p50_us)),
-            ("device_p99_before_us", json!(c.before.p99_us)),
-            ("device_p99_after_us", json!(c.after.p99_us)),
-            ("ios_before", json!(c.before.ios)),
-            ("ios_after", json!(c.after.ios)),
-            ("load_ratio", json!(c.load_ratio)),
-            ("p_value", json!(c.p_value)),
-            ("p_family", json!(c.p_family)),
-            ("blocks", json!(c.blocks)),
-        ]),
+        severity: if c.ratio >= WARNING { Severity::Warning } else { Severity::Info },
+        evidence: Evidence::LatencyChange(LatencyChangeEvidence {
+            class: c.class,
+            form: c.form,
+            at_s: c.at_ns as f64 / 1e9,
+            ratio_at_same_load: c.ratio,
+            ratio_at_same_load_ci: c.ratio_ci,
+            device_p50_before_us: c.before.p50_us,
+            device_p50_after_us: c.after.p50_us,
+            device_p99_before_us: c.before.p99_us,
+            device_p99_after_us: c.after.p99_us,
+            ios_before: c.before.ios,
+            ios_after: c.after.ios,
+            load_ratio: c.load_ratio,
+            p_value: c.p_value,
+            p_family: c.p_family,
+            blocks: c.blocks,
+        }),
     }
 }

@@ -8,11 +8,10 @@
 use std::collections::HashSet;
 
 use serde::Serialize;
-use serde_json::json;
 
 use crate::analysis::device::at_issue::{AtIssue, against_alike};
-use crate::analysis::findings::formatting::{plural, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, LatencyModeEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::latency::change::Around;
 use crate::analysis::math::distributions::chernoff;
 use crate::analysis::math::stats::nearest_rank;
@@ -49,6 +48,7 @@ const WARNING: f64 = 0.2;
 
 /// How the slow ones lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LatencyModeForm"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// Around a time of their own.
@@ -223,48 +223,24 @@ fn sectors_of(rows: &[Row], slow: &[Row]) -> Option<(i64, i64)> {
 
 /// The finding.
 pub(in crate::analysis) fn finding(dev: DevId, m: &Mode) -> Finding {
-    let share = m.slow_ios as f64 / m.ios as f64;
-    let kib = |bytes: u64| bytes as f64 / 1024.0;
-    let slow = match m.form {
-        Form::SecondMode => format!("take about {}", time(m.slow_us)),
-        Form::Tail => format!("form a heavy tail, in the middle {}", time(m.slow_us)),
-    };
-    let place = m.sectors.map_or_else(String::new, |(a, b)| format!(" Most of them lie between sectors {a} and {b}."));
-    let in_a_row = m.slow_ios as f64 / m.stretches as f64;
-    let row = if in_a_row >= 3.0 { format!(", about {in_a_row:.0} in a row") } else { String::new() };
     Finding {
-        kind: FindingKind::LatencyMode,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: m.from_ns,
         to_ns: m.to_ns,
         severity: if m.slow_time_share >= WARNING { Severity::Warning } else { Severity::Info },
-        summary: format!(
-            "{} of {:.1} to {:.1} KiB are not all alike: {:.2} % {slow} with the device, where the others take \
-             {}. They come in {} stretches{row}, and take {:.0} % of the device time (n = {} of {}).{place}",
-            plural(m.class),
-            kib(m.min_bytes),
-            kib(m.below_bytes),
-            100.0 * share,
-            time(m.usual_us),
-            m.stretches,
-            100.0 * m.slow_time_share,
-            m.slow_ios,
-            m.ios,
-        ),
-        evidence: evidence([
-            ("class", json!(m.class.name())),
-            ("form", json!(m.form)),
-            ("min_bytes", json!(m.min_bytes)),
-            ("below_bytes", json!(m.below_bytes)),
-            ("slow_percent", json!(100.0 * share)),
-            ("usual_device_us", json!(m.usual_us)),
-            ("slow_device_us", json!(m.slow_us)),
-            ("slow_time_percent", json!(100.0 * m.slow_time_share)),
-            ("slow_ios", json!(m.slow_ios)),
-            ("sampled_ios", json!(m.ios)),
-            ("stretches", json!(m.stretches)),
-            ("slow_sectors", json!(m.sectors)),
-        ]),
+        evidence: Evidence::LatencyMode(LatencyModeEvidence {
+            class: m.class,
+            form: m.form,
+            min_bytes: m.min_bytes,
+            below_bytes: m.below_bytes,
+            slow_percent: 100.0 * (m.slow_ios as f64 / m.ios as f64),
+            usual_device_us: m.usual_us,
+            slow_device_us: m.slow_us,
+            slow_time_percent: 100.0 * m.slow_time_share,
+            slow_ios: m.slow_ios,
+            sampled_ios: m.ios,
+            stretches: m.stretches,
+            slow_sectors: m.sectors,
+        }),
     }
 }

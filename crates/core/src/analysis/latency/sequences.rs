@@ -5,14 +5,12 @@
 //! time: one that comes at a pace of its own could not be joined without waiting. Requests that were merged, read ahead by the
 //! kernel, or forced out one by one by syncs are left out: they could not be larger, or are on the way to it.
 
-use serde_json::json;
-
 use crate::analysis::bursts::cells::Actor;
 use crate::analysis::capacity::mix::Cost;
 use crate::analysis::device::detail::Around;
 use crate::analysis::findings::conclusions::PathOf;
-use crate::analysis::findings::formatting::{amount, name_of, plural};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Cause, Evidence, SmallSequentialEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::model::{Class, DevId, Io, Origin, SECTOR_BYTES};
 
 /// Larger requests are not small.
@@ -231,42 +229,26 @@ impl SmallSequential {
     /// The finding about `dev`.
     pub(in crate::analysis) fn finding(&self, dev: DevId, path_of: PathOf) -> Finding {
         let s = &self.stream;
-        let cause = name_of(Some(s.actor), s.class, path_of);
-        let by = cause.as_deref().map_or_else(String::new, |c| format!(" of {c}"));
-        let percent = 100.0 * s.ios as f64 / self.of_ios.max(1) as f64;
-        let moved = s.ios * s.bytes as u64;
-        let enough = moved.div_ceil(self.large_bytes);
-        let runs = if s.runs == 1 { "one run".to_owned() } else { format!("{} runs", s.runs) };
+        let bytes = s.ios * s.bytes as u64;
         Finding {
-            kind: FindingKind::SmallSequential,
             dev: Some(dev),
-            link: Vec::new(),
             from_ns: s.from_ns,
             to_ns: s.to_ns,
             severity: Severity::Info,
-            summary: format!(
-                "{}{by} move adjacent sectors in small requests: {} of {} each in {runs} of up to {}, not merged, {percent:.0} % \
-                 of the device's reads and writes. In requests of {} it would be {enough}.",
-                plural(s.class),
-                s.ios,
-                amount(s.bytes as f64),
-                s.longest,
-                amount(self.large_bytes as f64),
-            ),
-            evidence: evidence([
-                ("class", json!(s.class.name())),
-                ("cause", json!(cause)),
-                ("pid", json!(s.actor.tgid)),
-                ("request_bytes", json!(s.bytes)),
-                ("ios", json!(s.ios)),
-                ("bytes", json!(moved)),
-                ("runs", json!(s.runs)),
-                ("longest_run_ios", json!(s.longest)),
-                ("percent_of_ios", json!(percent)),
-                ("busy_s", json!(s.busy_ns as f64 / 1e9)),
-                ("large_request_bytes", json!(self.large_bytes)),
-                ("ios_if_large", json!(enough)),
-            ]),
+            evidence: Evidence::SmallSequential(SmallSequentialEvidence {
+                class: s.class,
+                cause: Cause::of(Some(s.actor), s.class, path_of),
+                pid: s.actor.tgid,
+                request_bytes: s.bytes,
+                ios: s.ios,
+                bytes,
+                runs: s.runs,
+                longest_run_ios: s.longest,
+                percent_of_ios: 100.0 * s.ios as f64 / self.of_ios.max(1) as f64,
+                busy_s: s.busy_ns as f64 / 1e9,
+                large_request_bytes: self.large_bytes,
+                ios_if_large: bytes.div_ceil(self.large_bytes),
+            }),
         }
     }
 }

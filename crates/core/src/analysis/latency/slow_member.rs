@@ -8,11 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use crate::analysis::device::at_issue::AtIssue;
-use crate::analysis::findings::formatting::{plural, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, SlowMemberEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::latency::change::inflation;
 use crate::analysis::math::distributions::{t_both_sides, t_critical};
 use crate::analysis::math::stats::{mean_sd, nearest_rank};
@@ -214,49 +212,32 @@ fn finding(
 ) -> Finding {
     let name = |dev: DevId| array.members.iter().find(|m| m.0 == dev).map_or_else(|| dev.to_string(), |m| m.1.clone());
     let of = |q: f64| (member.quantile_us(q), peer.quantile_us(q));
-    let ((p50, peer_p50), (p99, peer_p99)) = (of(0.5), of(0.99));
-    let summary = format!(
-        "{} of {}, one of the {} members of {}, take {} with the device, those of {}, the slowest of the others, {} (p50; {:.2}x at the same size, 95% interval {:.2} to {:.2}; p = {:.3}; n = {} vs {}).",
-        plural(class),
-        name(member.dev),
-        array.members.len(),
-        array.name,
-        time(p50.unwrap_or(0.0)),
-        name(peer.dev),
-        time(peer_p50.unwrap_or(0.0)),
-        c.ratio,
-        c.ci.0,
-        c.ci.1,
-        c.p_family,
-        member.requests.len(),
-        peer.requests.len(),
-    );
+    let ((p50_us, slowest_peer_p50_us), (p99_us, slowest_peer_p99_us)) = (of(0.5), of(0.99));
     let ends =
         |m: &Member| (m.requests.first().map(|r| r.issue_ns), m.requests.last().map(|r| r.issue_ns + r.device_ns));
     let (from_ns, to_ns) = ends(member);
     Finding {
-        kind: FindingKind::SlowMember,
         dev: Some(member.dev),
-        link: Vec::new(),
         from_ns: from_ns.unwrap_or(0),
         to_ns: to_ns.unwrap_or(0),
         severity: if c.ratio >= WARNING { Severity::Warning } else { Severity::Info },
-        summary,
-        evidence: evidence([
-            ("array", json!(array.name)),
-            ("members", json!(array.members.len())),
-            ("class", json!(class.name())),
-            ("ratio", json!(c.ratio)),
-            ("ratio_ci", json!(c.ci)),
-            ("p_value", json!(c.p_family)),
-            ("blocks", json!(c.blocks)),
-            ("p50_us", json!(p50)),
-            ("p99_us", json!(p99)),
-            ("slowest_peer", json!(name(peer.dev))),
-            ("slowest_peer_p50_us", json!(peer_p50)),
-            ("slowest_peer_p99_us", json!(peer_p99)),
-            ("ios", json!(member.requests.len())),
-            ("peers_ios", json!(peers_ios)),
-        ]),
+        evidence: Evidence::SlowMember(SlowMemberEvidence {
+            array: array.name.clone(),
+            members: array.members.len(),
+            member: name(member.dev),
+            class,
+            ratio: c.ratio,
+            ratio_ci: c.ci,
+            p_value: c.p_family,
+            blocks: c.blocks,
+            p50_us,
+            p99_us,
+            slowest_peer: name(peer.dev),
+            slowest_peer_p50_us,
+            slowest_peer_p99_us,
+            slowest_peer_ios: peer.requests.len(),
+            ios: member.requests.len(),
+            peers_ios,
+        }),
     }
 }

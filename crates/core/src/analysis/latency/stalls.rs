@@ -11,10 +11,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::json;
 
-use crate::analysis::findings::formatting::{plural, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Evidence, StallEvidence, StallScope};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::stream::losses::Losses;
 use crate::analysis::stream::order::{End, Span, Sweep};
 use crate::model::{Below, Class, DevId, Device, Histogram};
@@ -218,10 +217,10 @@ impl Stacks {
 }
 
 /// How far a stall reached.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Reach {
-    scope: &'static str,
-    text: String,
+    scope: StallScope,
+    /// Other devices that stalled, of how many.
     others: (usize, usize),
     /// Name of the array or of the controller, its devices, and those of them that stalled.
     group: Option<(String, usize, usize)>,
@@ -242,7 +241,7 @@ pub(in crate::analysis) fn conclude<'a>(
         let n = longest.len();
         longest.sort_by_key(|s| std::cmp::Reverse(s.to_ns - s.from_ns));
         for stall in longest.into_iter().take(REPORTED) {
-            found.push(finding(*dev, stall, expected_ns, n, &reach(*dev, stall, &all, stacks)));
+            found.push(finding(*dev, stall, expected_ns, n, reach(*dev, stall, &all, stacks)));
         }
     }
     found
@@ -265,96 +264,71 @@ fn reach(dev: DevId, stall: &Stall, all: &[(DevId, &Stalls)], stacks: &Stacks) -
     let stalled = |of: &dyn Fn(DevId) -> bool| others.iter().filter(|(d, met)| *met && of(*d)).count();
     let above = |(d, s): &&(DevId, &Stalls)| stacks.lies_on(*d, dev) && meets(s, stall);
     let layers = all.iter().filter(above).filter_map(|(d, _)| stacks.names.get(d).cloned()).collect();
-    let mut reach = Reach { others: (stalled(&|_| true), others.len()), layers, ..Reach::default() };
+    let others_stalled = (stalled(&|_| true), others.len());
     let array = stacks
         .array_of(dev, all)
         .map(|(array, members)| (stacks.names.get(&array).cloned().unwrap_or_default(), members));
     let behind = stacks.behind.get(&dev);
     let neighbours: Vec<DevId> =
         all.iter().map(|(d, _)| *d).filter(|d| behind.is_some() && stacks.behind.get(d) == behind).collect();
-    (reach.scope, reach.text) = if let Some((name, members)) = array {
-        let n = 1 + stalled(&|d| members.contains(&d));
-        let m = members.len();
-        reach.group = Some((name.clone(), m, n));
-        match n {
-            1 => ("array-member", format!(" Of the {m} members of {name} only this one stopped.")),
-            n if n == m => ("array", format!(" All {m} members of {name} stopped at the same time.")),
-            n => ("array-members", format!(" {n} of the {m} members of {name} stopped at the same time.")),
-        }
-    } else if let (Some(name), true) = (behind, neighbours.len() > 1 && reach.others.0 < reach.others.1) {
-        let n = 1 + stalled(&|d| neighbours.contains(&d));
-        let m = neighbours.len();
-        reach.group = Some((name.clone(), m, n));
-        match n {
-            1 => ("device", format!(" Of the {m} devices behind {name} only this one stopped.")),
-            n if n == m && reach.others.0 == m - 1 => {
-                ("host", format!(" All {m} devices behind {name} stopped, others did not."))
-            }
-            n => ("devices", format!(" {n} of the {m} devices behind {name} stopped at the same time.")),
-        }
+    let (scope, group) = if let Some((name, members)) = array {
+        let (m, n) = (members.len(), 1 + stalled(&|d| members.contains(&d)));
+        let scope = match n {
+            1 => StallScope::ArrayMember,
+            n if n == m => StallScope::Array,
+            _ => StallScope::ArrayMembers,
+        };
+        (scope, Some((name, m, n)))
+    } else if let (Some(name), true) = (behind, neighbours.len() > 1 && others_stalled.0 < others_stalled.1) {
+        let (m, n) = (neighbours.len(), 1 + stalled(&|d| neighbours.contains(&d)));
+        let scope = match n {
+            1 => StallScope::Device,
+            n if n == m && others_stalled.0 == m - 1 => StallScope::Host,
+            _ => StallScope::Devices,
+        };
+        (scope, Some((name.clone(), m, n)))
     } else {
-        match reach.others {
-            (_, 0) => ("device", String::new()),
-            (n, m) if n == m => ("all", " All devices stopped at the same time.".to_owned()),
-            (0, _) => ("device", " Other devices went on.".to_owned()),
-            (n, m) => ("devices", format!(" {n} of the {m} other devices stopped at the same time.")),
-        }
+        let scope = match others_stalled {
+            (0, _) => StallScope::Device,
+            (n, m) if n == m => StallScope::All,
+            _ => StallScope::Devices,
+        };
+        (scope, None)
     };
-    if !reach.layers.is_empty() {
-        reach.text += &format!(" {} stood still with it.", reach.layers.join(", "));
-    }
-    reach
+    Reach { scope, others: others_stalled, group, layers }
 }
 
-fn finding(dev: DevId, s: &Stall, expected_ns: i64, stalls: usize, reach: &Reach) -> Finding {
-    let us = |ns: i64| time(ns as f64 / 1e3);
-    let class = |c: Class| plural(c).to_lowercase();
-    let before = s
-        .before
-        .map_or_else(|| "The device was idle before".to_owned(), |c| format!("Before it {} completed", class(c)));
-    let count = if stalls > 1 { format!(" One of {stalls} stalls.") } else { String::new() };
-    let group = reach.group.as_ref();
+fn finding(dev: DevId, s: &Stall, expected_ns: i64, stalls: usize, reach: Reach) -> Finding {
+    let (group_devices, group_devices_stalled) = reach.group.as_ref().map(|g| (g.1, g.2)).unzip();
     Finding {
-        kind: FindingKind::Stall,
         dev: Some(dev),
-        link: Vec::new(),
         from_ns: s.from_ns,
         to_ns: s.to_ns,
         severity: Severity::Warning,
-        summary: format!(
-            "Device stalled: nothing completed for {} with {} I/Os in flight ({} issued meanwhile); its service times \
-             explain gaps of up to {}. {before}, after it {}{}.{}{count}",
-            us(s.to_ns - s.from_ns),
-            s.in_flight,
-            s.issued,
-            us(expected_ns),
-            class(s.after),
-            if s.flush { "; a flush was in flight" } else { "" },
-            reach.text,
-        ),
-        evidence: evidence([
-            ("duration_s", json!((s.to_ns - s.from_ns) as f64 / 1e9)),
-            ("expected_s", json!(expected_ns as f64 / 1e9)),
-            ("in_flight", json!(s.in_flight)),
-            ("issued_meanwhile", json!(s.issued)),
-            ("completed_before", json!(s.before.map(Class::name))),
-            ("completed_after", json!(s.after.name())),
-            ("flush_in_flight", json!(s.flush)),
-            ("scope", json!(reach.scope)),
-            ("other_devices_stalled", json!(reach.others.0)),
-            ("other_devices", json!(reach.others.1)),
-            ("group", json!(group.map(|g| &g.0))),
-            ("group_devices", json!(group.map(|g| g.1))),
-            ("group_devices_stalled", json!(group.map(|g| g.2))),
-            ("layers_stalled", json!(reach.layers)),
-            ("stalls_in_recording", json!(stalls)),
-        ]),
+        evidence: Evidence::Stall(StallEvidence {
+            duration_s: (s.to_ns - s.from_ns) as f64 / 1e9,
+            expected_s: expected_ns as f64 / 1e9,
+            in_flight: s.in_flight,
+            issued_meanwhile: s.issued,
+            completed_before: s.before,
+            completed_after: s.after,
+            flush_in_flight: s.flush,
+            scope: reach.scope,
+            other_devices_stalled: reach.others.0,
+            other_devices: reach.others.1,
+            group: reach.group.map(|g| g.0),
+            group_devices,
+            group_devices_stalled,
+            layers_stalled: reach.layers,
+            stalls_in_recording: stalls,
+        }),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::findings::FindingKind;
     use crate::analysis::report::{Report, ReportBuilder};
     use crate::analysis::stream::window::Window;
     use crate::model::{Io, LossReason, Lost, Op};
@@ -380,7 +354,7 @@ mod tests {
     }
 
     fn stalls(report: &Report) -> Vec<&Finding> {
-        report.findings.iter().filter(|f| f.kind == FindingKind::Stall).collect()
+        report.findings.iter().filter(|f| f.kind() == FindingKind::Stall).collect()
     }
 
     #[test]
@@ -388,14 +362,14 @@ mod tests {
         let report = builder(300, false).finish(0);
         let found = stalls(&report);
         assert_eq!(found.len(), 1, "{:?}", report.findings);
-        let e = &found[0].evidence;
-        assert_eq!((found[0].dev, e["other_devices_stalled"].as_u64()), (Some(DevId(8 << 20)), Some(0)));
-        assert!((e["duration_s"].as_f64().unwrap_or(0.0) - 0.3).abs() < 0.002, "{e:?}");
-        assert!((300..305).contains(&e["in_flight"].as_i64().unwrap_or(0)), "{e:?}");
-        assert_eq!(e["completed_before"].as_str(), Some("read"));
-        assert!(found[0].summary.contains("Other devices went on."), "{}", found[0].summary);
+        let Evidence::Stall(e) = &found[0].evidence else { panic!("{found:?}") };
+        assert_eq!((found[0].dev, e.scope), (Some(DevId(8 << 20)), StallScope::Device));
+        assert_eq!((e.other_devices_stalled, e.other_devices), (0, 1));
+        assert!((e.duration_s - 0.3).abs() < 0.002 && (300..305).contains(&e.in_flight), "{e:?}");
+        assert_eq!(e.completed_before, Some(Class::Read));
         let both = builder(300, true).finish(0);
-        assert!(stalls(&both).iter().all(|f| f.summary.contains("All devices stopped at the same time.")));
+        let is_of_all = |f: &&Finding| matches!(&f.evidence, Evidence::Stall(e) if e.scope == StallScope::All);
+        assert!(stalls(&both).iter().all(is_of_all));
         assert_eq!(stalls(&both).len(), 2);
     }
 

@@ -10,12 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use crate::analysis::bursts::cells::Actor;
 use crate::analysis::findings::conclusions::PathOf;
-use crate::analysis::findings::formatting::{name_of, time};
-use crate::analysis::findings::{Finding, FindingKind, Severity, evidence};
+use crate::analysis::findings::evidence::{Cause, Evidence, FsyncBoundEvidence, SyncSource};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::distributions::chernoff;
 use crate::analysis::math::stats::{median, nearest_rank};
 use crate::analysis::stream::losses::Losses;
@@ -271,50 +269,31 @@ impl Bound {
     pub(in crate::analysis) fn finding(&self, dev: Option<DevId>, window: Window, path_of: PathOf) -> Finding {
         let c = &self.cycles;
         let mut us: Vec<f64> = c.sample.iter().map(|(ns, _)| *ns as f64 / 1e3).collect();
-        let p50_us = nearest_rank(&mut us, 0.5).unwrap_or(0.0);
-        let (active_s, wait_s) = (c.active_ns as f64 / 1e9, c.wait_ns as f64 / 1e9);
-        let per_sync = self.writes.map(|w| w as f64 / c.n as f64);
-        let name = name_of(Some(self.actor), Class::Write, path_of);
-        let cause = match &self.path {
-            Some(path) => name.map(|n| format!("{n}, {path}")),
-            None => name,
-        };
-        let who = cause.as_deref().unwrap_or("one writer");
-        let what = if self.by_calls { "inside sync calls" } else { "waiting for flushes and forced writes" };
-        let writes = per_sync.map_or_else(String::new, |n| format!(", {n:.1} writes per sync"));
-        let gain = 1.0 / (1.0 - c.share()).max(1e-3);
+        let sync_p50_us = nearest_rank(&mut us, 0.5).unwrap_or(0.0);
+        let active_s = c.active_ns as f64 / 1e9;
+        let cause = Cause::of(Some(self.actor), Class::Write, path_of);
         Finding {
-            kind: FindingKind::FsyncBound,
             dev,
-            link: Vec::new(),
             from_ns: c.from_ns,
             to_ns: c.to_ns,
             severity: c.severity(window),
-            summary: format!(
-                "{who} is bound by syncs: {:.0} % of its writing time went by {what} ({} syncs, {:.1} per second, median {}\
-                 {writes}). Without these waits it could write at most {gain:.1} times as fast.",
-                100.0 * c.share(),
-                c.n,
-                c.n as f64 / active_s.max(1e-9),
-                time(p50_us),
-            ),
-            evidence: evidence([
-                ("cause", json!(cause)),
-                ("pid", json!(self.actor.tgid)),
-                ("source", json!(if self.by_calls { "calls" } else { "ios" })),
-                ("syncs", json!(c.n)),
-                ("syncs_per_s", json!(c.n as f64 / active_s.max(1e-9))),
-                ("sync_p50_us", json!(p50_us)),
-                ("sync_wait_s", json!(wait_s)),
-                ("writing_s", json!(active_s)),
-                ("sync_wait_percent", json!(100.0 * c.share())),
-                ("writes", json!(self.writes)),
-                ("writes_per_sync", json!(per_sync)),
-                ("bytes", json!(self.bytes)),
-                ("times_faster_at_most", json!(gain)),
-                ("syncs_not_waited_for", json!(c.stray)),
-                ("p_value", json!((!self.by_calls).then(|| c.p_value()))),
-            ]),
+            evidence: Evidence::FsyncBound(FsyncBoundEvidence {
+                cause: cause.map(|c| Cause { path: self.path.clone().or(c.path), ..c }),
+                pid: self.actor.tgid,
+                source: if self.by_calls { SyncSource::Calls } else { SyncSource::Ios },
+                syncs: c.n,
+                syncs_per_s: c.n as f64 / active_s.max(1e-9),
+                sync_p50_us,
+                sync_wait_s: c.wait_ns as f64 / 1e9,
+                writing_s: active_s,
+                sync_wait_percent: 100.0 * c.share(),
+                writes: self.writes,
+                writes_per_sync: self.writes.map(|w| w as f64 / c.n as f64),
+                bytes: self.bytes,
+                times_faster_at_most: 1.0 / (1.0 - c.share()).max(1e-3),
+                syncs_not_waited_for: c.stray,
+                p_value: (!self.by_calls).then(|| c.p_value()),
+            }),
         }
     }
 }
@@ -394,8 +373,10 @@ impl SyncCalls {
 
 /// What calls say of a process needs no inference from its I/Os.
 pub(in crate::analysis) fn without_doubles(found: &mut Vec<Finding>) {
-    let is_bound = |f: &Finding| f.kind == FindingKind::FsyncBound;
-    let by_calls: Vec<serde_json::Value> =
-        found.iter().filter(|f| is_bound(f) && f.dev.is_none()).map(|f| f.evidence["pid"].clone()).collect();
-    found.retain(|f| !is_bound(f) || f.dev.is_none() || !by_calls.contains(&f.evidence["pid"]));
+    let pid = |f: &Finding| match &f.evidence {
+        Evidence::FsyncBound(e) => Some(e.pid),
+        _ => None,
+    };
+    let by_calls: Vec<Option<i32>> = found.iter().filter(|f| f.dev.is_none()).filter_map(pid).collect();
+    found.retain(|f| f.dev.is_none() || pid(f).is_none_or(|pid| !by_calls.contains(&pid)));
 }

@@ -15,7 +15,7 @@ pub fn moments(base: &OverviewData, findings: &[Finding]) -> Vec<Moment> {
     for round in 0..short.len() {
         for (i, f) in short.iter().enumerate() {
             // The first of every kind comes before the second of any.
-            if short[..i].iter().filter(|o| o.kind == f.kind).count() == round {
+            if short[..i].iter().filter(|o| o.kind() == f.kind()).count() == round {
                 out.push(Moment { window: Window::new(f.from_ns, f.to_ns), dev: f.dev });
             }
         }

@@ -227,7 +227,8 @@ fn a_loss_is_hatched_if_it_can_change_a_slot() {
 
 #[test]
 fn moments_are_findings_by_turns_and_extremes() {
-    use crate::analysis::findings::{Finding, FindingKind, Severity};
+    use crate::analysis::findings::evidence::{LostEventsEvidence, SlowIoEvidence, WrittenBackEvidence};
+    use crate::analysis::findings::{Evidence, Finding, Severity};
     let window = Window::new(0, 600_000_000_000);
     let ios = [
         io(5_000_000_000, 10, Op::READ, 4096),
@@ -235,21 +236,36 @@ fn moments_are_findings_by_turns_and_extremes() {
         io(99_000_000_100, 10, Op::WRITE, 1 << 20),
     ];
     let base = run(OverviewPlan::whole(window, single(&[A])), &ios);
-    let finding = |kind, s: i64, len: i64| Finding {
-        kind,
+    let finding = |evidence, s: i64, len: i64| Finding {
         dev: Some(A),
-        link: Vec::new(),
         from_ns: s * 1_000_000_000,
         to_ns: (s + len) * 1_000_000_000,
         severity: Severity::Info,
-        summary: String::new(),
-        evidence: serde_json::Map::new(),
+        evidence,
+    };
+    let lost = LostEventsEvidence { reason: LossReason::RingFull, ios: Some(1), intervals: 1, percent: Some(1.0) };
+    let written = WrittenBackEvidence {
+        written_bytes: 9,
+        written_back_bytes: 9,
+        origin_known_bytes: 9,
+        written_back_percent: 100.0,
+    };
+    let slow = SlowIoEvidence {
+        ios_over_1s: 1,
+        slowest_us: 2e6,
+        slowest_device_us: 2e6,
+        slowest_done_s: 32.0,
+        slowest_class: Class::Read,
+        slowest_bytes: 4096,
+        slowest_sector: None,
+        slowest_process: None,
+        slowest_pid: None,
     };
     let findings = [
-        finding(FindingKind::Periodicity, 0, 600),
-        finding(FindingKind::Microburst, 10, 1),
-        finding(FindingKind::Microburst, 20, 1),
-        finding(FindingKind::SlowIo, 30, 2),
+        finding(Evidence::LostEvents(lost), 0, 600),
+        finding(Evidence::WrittenBack(written.clone()), 10, 1),
+        finding(Evidence::WrittenBack(written), 20, 1),
+        finding(Evidence::SlowIo(slow), 30, 2),
     ];
     let at: Vec<i64> = moments(&base, &findings).iter().map(|m| m.window.from_ns / 1_000_000_000).collect();
     assert_eq!(at, [10, 30, 20, 77, 99, 99]);

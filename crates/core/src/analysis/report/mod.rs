@@ -11,13 +11,14 @@ use crate::analysis::bursts::reported::conclude_link;
 use crate::analysis::bursts::{Limit, LimitSource};
 use crate::analysis::counters::imported::AllClasses;
 use crate::analysis::counters::io_ticks::Regime;
-use crate::analysis::counters::summary::{self, Counted, Means};
+use crate::analysis::counters::summary::{self, Counted};
 use crate::analysis::device::detail::{Around, DeviceDetail, Gathered, burst_slot_ns};
 use crate::analysis::device::set::SetSummary;
 use crate::analysis::device::slots::SlotSummary;
 use crate::analysis::device::stages::Bios;
 use crate::analysis::device::summary::{DeviceSummary, DevicesSummary};
 use crate::analysis::findings::conclusions::{PathOf, conclude};
+use crate::analysis::findings::evidence::MeansSource;
 use crate::analysis::findings::{self, Finding};
 use crate::analysis::latency::slow_member::{self, Array};
 use crate::analysis::latency::stalls::{self, Stacks};
@@ -209,7 +210,7 @@ impl ReportBuilder {
         }
         let mut found = trouble.finish(devices.ios);
         if known.is_empty() && !self.plan.has_ios {
-            found.extend(summary::findings(&self.counted, Means::Counters, window, |dev| self.losses.of(dev)));
+            found.extend(summary::findings(&self.counted, MeansSource::Counters, window, |dev| self.losses.of(dev)));
         }
         found.extend(page_cache.finish(devices.lost_ios == Some(0)));
         found.extend(sync_calls.finish(window).iter().map(|b| b.finding(None, window, path_of)));

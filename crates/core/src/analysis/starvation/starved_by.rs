@@ -8,13 +8,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde_json::json;
-
 use crate::analysis::bursts::cells::{Actor, CLASSES, other};
 use crate::analysis::device::detail::Around;
-use crate::analysis::findings::conclusions::{PathOf, starvation_evidence, starved_in_words};
-use crate::analysis::findings::formatting::{name_of, singular};
-use crate::analysis::findings::{Finding, FindingKind, Severity};
+use crate::analysis::findings::conclusions::PathOf;
+use crate::analysis::findings::evidence::{Cause, Contrast, Evidence, InterferenceEvidence};
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::lead_lag::Direction;
 use crate::analysis::starvation::demand::{Demand, demand};
 use crate::analysis::starvation::{self, Family, Starvation, Verdict};
@@ -190,26 +188,22 @@ impl Interference {
     /// The finding about `dev`.
     pub(in crate::analysis) fn finding(&self, dev: DevId, path_of: PathOf) -> Finding {
         let s = &self.starvation;
-        let [victim, aggressor] = [self.victim, self.aggressor].map(|a| name_of(Some(a), Class::Write, path_of));
-        let name = |of: &Option<String>| of.clone().unwrap_or_else(|| "a process".to_owned());
-        let class = singular(self.class);
-        let head = format!("{class} latency of {} rises during bursts of {}", name(&victim), name(&aggressor));
-        let mut evidence = starvation_evidence(self.class, s, aggressor.clone());
-        evidence.insert("aggressor".to_owned(), json!("process"));
-        evidence.insert("victim_process".to_owned(), json!(victim));
-        evidence.insert("victim_pid".to_owned(), json!(self.victim.tgid));
-        evidence.insert("aggressor_process".to_owned(), json!(aggressor));
-        evidence.insert("aggressor_pid".to_owned(), json!(self.aggressor.tgid));
+        let [victim, aggressor] = [self.victim, self.aggressor].map(|a| Cause::of(Some(a), Class::Write, path_of));
         let (from_ns, to_ns) = s.episodes.first().zip(s.episodes.last()).map_or((0, 0), |(a, b)| (a.0, b.1));
         Finding {
-            kind: FindingKind::Interference,
             dev: Some(dev),
-            link: Vec::new(),
             from_ns,
             to_ns,
             severity: Severity::Warning,
-            summary: starved_in_words(&head, s),
-            evidence,
+            evidence: Evidence::Interference(Box::new(InterferenceEvidence {
+                contrast: Contrast::of(self.class, s),
+                aggressor: "process",
+                cause: aggressor.clone(),
+                victim_process: victim,
+                victim_pid: self.victim.tgid,
+                aggressor_process: aggressor,
+                aggressor_pid: self.aggressor.tgid,
+            })),
         }
     }
 }

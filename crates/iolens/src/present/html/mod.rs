@@ -121,7 +121,7 @@ pub(super) struct PageData<'a> {
     recording: Recording<'a>,
     devices: Vec<DeviceStats<'a>>,
     /// Conclusions, the most severe first.
-    findings: Vec<FindingBlock<'a>>,
+    findings: Vec<FindingBlock>,
     /// What the charts can show; the first is shown first.
     scopes: Vec<ScopeBlock>,
     /// Devices in depth, those with most I/O first; not all of them if there are many.

@@ -1,0 +1,70 @@
+//! One load that slows another.
+
+use iolens_core::analysis::findings::Cause;
+use iolens_core::analysis::findings::evidence::{
+    Contrast, InterferenceEvidence, MeansSource, StarvationEvidence, StarvationOfMeansEvidence,
+};
+use iolens_core::analysis::math::lead_lag::Direction;
+use iolens_core::analysis::starvation::{MIN_EPISODES, Verdict};
+
+use super::words::{name, plural, singular, time};
+
+pub fn starvation(e: &StarvationEvidence) -> String {
+    let by = e.cause.as_ref().map_or_else(String::new, |c| format!(" from {}", name(c)));
+    let head = format!("{} latency rises during {} bursts{by}", singular(e.contrast.victim), e.aggressor.name());
+    contrast(&head, &e.contrast)
+}
+
+pub fn interference(e: &InterferenceEvidence) -> String {
+    let who = |c: &Option<Cause>| c.as_ref().map_or_else(|| "a process".to_owned(), name);
+    let (victim, aggressor) = (who(&e.victim_process), who(&e.aggressor_process));
+    let head = format!("{} latency of {victim} rises during bursts of {aggressor}", singular(e.contrast.victim));
+    contrast(&head, &e.contrast)
+}
+
+/// `head` says whose latency rises during whose bursts.
+fn contrast(head: &str, c: &Contrast) -> String {
+    let bursts = if c.bursts == 1 { "1 burst".to_owned() } else { format!("{} bursts", c.bursts) };
+    let p99s = c.read_p99_during_us.or(c.write_p99_during_us).zip(c.read_p99_outside_us.or(c.write_p99_outside_us));
+    let (quantile, during, outside) = match p99s {
+        Some((during, outside)) => ("p99", during, outside),
+        None => ("p50", c.p50_during_us.unwrap_or(0.0), c.p50_outside_us.unwrap_or(0.0)),
+    };
+    let interval =
+        c.ratio_typical_ci.map_or_else(String::new, |(low, high)| format!(", 95% interval {low:.2} to {high:.2}"));
+    let certainty = match c.verdict {
+        Verdict::Starvation => format!("p = {:.3}", c.p_value.unwrap_or(1.0)),
+        _ => format!("inconclusive: only {bursts}, {MIN_EPISODES} needed"),
+    };
+    let order = match c.direction {
+        Direction::LatencyFirst => " Latency rises before the bursts: they are not its only cause.",
+        Direction::BurstFirst | Direction::Unclear => "",
+    };
+    format!(
+        "{head}: {quantile} {} during {bursts} vs {} otherwise ({:.1}x; typically {:.2}x{interval}; {certainty}; n = {} vs {}).{order}",
+        time(during),
+        time(outside),
+        during / outside.max(f64::MIN_POSITIVE),
+        c.ratio_typical.unwrap_or(1.0),
+        c.ios_during,
+        c.ios_outside,
+    )
+}
+
+pub fn starvation_of_means(e: &StarvationOfMeansEvidence) -> String {
+    let inconclusive = match e.source {
+        MeansSource::Counters => "Counters are",
+        MeansSource::Table => "Means of a table are",
+    };
+    format!(
+        "{} are slower in intervals in which {} ask for much: typically {:.2} times the mean latency of their neighbours \
+         (95% interval {:.2} to {:.2}; {} more; {} bursts). {inconclusive} inconclusive: record single I/Os to confirm.",
+        plural(e.victim),
+        plural(e.aggressor).to_lowercase(),
+        e.ratio_typical,
+        e.ratio_typical_ci.0,
+        e.ratio_typical_ci.1,
+        time(e.excess_us.unwrap_or(0.0)),
+        e.bursts,
+    )
+}
