@@ -2,7 +2,7 @@
 //!
 //!     cargo run --release -p iolens-core --example analyse_synthetic -- [IOS] [QUEUE_DEPTH] [DEVICES] [SECONDS]
 
-use iolens_core::analysis::{Devices, ReportBuilder, Window};
+use iolens_core::analysis::{ReportBuilder, Window};
 use iolens_core::model::{DevId, Io, Op};
 
 /// Seconds that this process has spent on a CPU: on a busy machine the clock on the wall says nothing.
@@ -51,12 +51,6 @@ fn main() {
     let (started, mut load) = (cpu_s(), made);
     let sum = (0..n).fold(0, |a, _| a ^ load.next().done_ns);
     println!("making {n} I/Os: {:.2} s of CPU ({sum})", cpu_s() - started);
-
-    let (started, mut load) = (cpu_s(), made);
-    let mut devices = Devices::new(window);
-    (0..n).for_each(|_| devices.push(&load.next()));
-    let summary = devices.finish(0);
-    println!("devices, making included: {:.2} s, busy {:?} %", cpu_s() - started, summary.devices[0].busy_percent);
 
     let (started, mut load) = (cpu_s(), made);
     let mut report = ReportBuilder::new(window);

@@ -23,7 +23,6 @@ pub mod starvation;
 pub mod stream;
 pub mod timeline;
 
-pub use device::devices::Devices;
 pub use device::summary::{ClassSummary, Concurrency, DeviceSummary, DevicesSummary};
 pub use findings::{Finding, FindingKind, Severity};
 pub use report::streams::Part;

@@ -27,14 +27,6 @@ pub fn max_sliding(values: &[u64], slots: usize) -> (u64, usize) {
         .unwrap_or((0, 0))
 }
 
-/// The most that any of the windows of `slots` slots aligned at `phase` holds: what a sampler with that period sees.
-pub fn max_aligned(values: &[u64], slots: usize, phase: usize) -> u64 {
-    let slots = slots.max(1);
-    let phase = phase.min(values.len());
-    let head = values[..phase].iter().sum();
-    values[phase..].chunks(slots).map(|c| c.iter().sum()).max().unwrap_or(0).max(head)
-}
-
 /// Depth of the token bucket that lets the series pass at `rate` bytes per second without delay:
 /// `σ(ρ) = max over s < t of A(s, t] - ρ (t - s)`, in bytes.
 pub fn token_bucket_depth(bytes: &[u64], dt_s: f64, rate: f64) -> f64 {
@@ -167,6 +159,14 @@ mod tests {
             prop_assert!(aligned <= max_sliding(&values, slots).0);
             prop_assert!(2 * aligned >= max_sliding(&values, slots).0, "a window overlaps two aligned ones");
         }
+    }
+
+    /// The most that any of the windows of `slots` slots aligned at `phase` holds: what a sampler with that period sees.
+    fn max_aligned(values: &[u64], slots: usize, phase: usize) -> u64 {
+        let slots = slots.max(1);
+        let phase = phase.min(values.len());
+        let head = values[..phase].iter().sum();
+        values[phase..].chunks(slots).map(|c| c.iter().sum()).max().unwrap_or(0).max(head)
     }
 
     /// Every stretch of every length, by its definition: `max over s < t of A(s, t]` for each length `t - s`, in O(n²).

@@ -217,25 +217,6 @@ pub fn mmc_response(c: u32, rho: f64) -> Option<f64> {
     Some(1.0 + wait / (f64::from(c) * (1.0 - rho)))
 }
 
-/// Probability that M/M/c is empty, at utilisation `rho` of each of `c` servers; `None` at or beyond saturation.
-pub fn mmc_idle(c: u32, rho: f64) -> Option<f64> {
-    if !(0.0..1.0).contains(&rho) || c == 0 {
-        return None;
-    }
-    let offered = f64::from(c) * rho;
-    let (mut term, mut sum) = (1.0, 0.0);
-    for k in 0..c {
-        sum += term;
-        term *= offered / f64::from(k + 1);
-    }
-    Some(1.0 / (sum + term / (1.0 - rho)))
-}
-
-/// Mean response time of M/D/1 in units of the service time at utilisation `rho`; `None` at or beyond saturation.
-pub fn md1_response(rho: f64) -> Option<f64> {
-    (0.0..1.0).contains(&rho).then(|| 1.0 + rho / (2.0 * (1.0 - rho)))
-}
-
 /// Gunther's universal scalability law: `X(N) = γ N / (1 + σ (N - 1) + κ N (N - 1))`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -322,10 +303,7 @@ mod tests {
     fn queueing_formulas() {
         assert!((mmc_response(1, 0.5).expect("stable") - 2.0).abs() < 1e-12, "M/M/1: 1 / (1 - rho)");
         assert!((mmc_response(2, 0.5).expect("stable") - 4.0 / 3.0).abs() < 1e-12, "M/M/2: 1 / (1 - rho^2)");
-        assert!((md1_response(0.5).expect("stable") - 1.5).abs() < 1e-12);
-        assert_eq!((mmc_response(4, 1.0), md1_response(1.2), mmc_idle(0, 0.5)), (None, None, None));
-        assert!((mmc_idle(1, 0.3).expect("stable") - 0.7).abs() < 1e-12, "M/M/1: 1 - rho");
-        assert!((mmc_idle(2, 0.5).expect("stable") - 1.0 / 3.0).abs() < 1e-12, "M/M/2: (1 - rho) / (1 + rho)");
+        assert_eq!(mmc_response(4, 1.0), None);
     }
 
     #[test]
@@ -378,7 +356,8 @@ mod tests {
         fn models_invert_their_own_littles_law(c in 1u32..40, rho in 0.02f64..0.98) {
             let l = f64::from(c) * rho * mmc_response(c, rho).expect("stable");
             prop_assert!((mmc_busy_servers(c, l) / f64::from(c) - rho).abs() < 1e-6);
-            let l = rho * md1_response(rho).expect("stable");
+            // Pollaczek and Khinchine.
+            let l = rho * (1.0 + rho / (2.0 * (1.0 - rho)));
             prop_assert!((md1_utilisation(l) - rho).abs() < 1e-9);
         }
     }

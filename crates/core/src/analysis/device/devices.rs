@@ -6,7 +6,7 @@ use crate::analysis::device::summary::{ClassSummary, Concurrency, DeviceSummary,
 use crate::analysis::math::runs::Runs;
 use crate::analysis::stream::device_index::DeviceIndex;
 use crate::analysis::stream::latencies::{LOW_N, Latencies};
-use crate::analysis::stream::order::{Clipped, End, Hold, Span, StartOrder, Sweep};
+use crate::analysis::stream::order::{Clipped, End, Span, Sweep};
 use crate::analysis::stream::window::Window;
 use crate::model::{Class, DevId, Io, LossReason, Lost};
 
@@ -290,61 +290,6 @@ impl Counts {
     }
 }
 
-/// Accumulates [`DevicesSummary`].
-///
-/// I/Os count if they complete inside the window. Those that complete later but began before its end still belong to
-/// its busy time: keep pushing until none is left that did.
-#[derive(Debug)]
-pub struct Devices {
-    window: Window,
-    counts: Counts,
-    order: StartOrder,
-    sweeps: Sweeps,
-    issue_order: StartOrder,
-    issued: Issued,
-}
-
-impl Devices {
-    /// For `window`, which may be open.
-    pub fn new(window: Window) -> Devices {
-        Devices {
-            window,
-            counts: Counts::new(window),
-            order: StartOrder::new(Hold::RECORDING),
-            sweeps: Sweeps::default(),
-            issue_order: StartOrder::new(Hold::RECORDING),
-            issued: Issued::default(),
-        }
-    }
-
-    fn make_room(&mut self) {
-        let known = self.counts.known().len();
-        self.sweeps.0.resize_with(known, || DeviceSweep::new(self.window));
-        self.issued.0.resize_with(known, || LevelTime::new(self.window));
-    }
-
-    /// Takes the next completed I/O.
-    pub fn push(&mut self, io: &Io) {
-        let Some(key) = self.counts.admit(io) else { return };
-        self.make_room();
-        self.order.push(Span::of(io, key), &mut self.sweeps);
-        self.issue_order.push(Span::issued(io, key), &mut self.issued);
-    }
-
-    /// Takes what is missing: counted by device where the device is known.
-    pub fn lost(&mut self, lost: &Lost) {
-        self.counts.lost(lost);
-    }
-
-    /// The answer. `end_ns` is the recording's end, which closes an open window.
-    pub fn finish(mut self, end_ns: i64) -> DevicesSummary {
-        self.make_room();
-        let clipped = self.order.finish(&mut self.sweeps);
-        self.issue_order.finish(&mut self.issued);
-        self.counts.finish(end_ns, self.sweeps.0, self.issued.0, clipped)
-    }
-}
-
 fn summary(mut sums: DeviceSums, mut sweep: DeviceSweep, mut issued: LevelTime, window: Window) -> DeviceSummary {
     sweep.finish(window);
     issued.finish(window);
@@ -365,6 +310,7 @@ fn summary(mut sums: DeviceSums, mut sweep: DeviceSweep, mut issued: LevelTime, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::report::{ReportBuilder, ReportPlan};
     use crate::model::Op;
     use proptest::prelude::*;
 
@@ -374,10 +320,15 @@ mod tests {
         Io::new(done_ns, A, op, 4096, Some(queue_ns), device_ns)
     }
 
+    /// Of a recording that holds single I/Os, if any happened.
+    fn builder(window: Window) -> ReportBuilder {
+        ReportBuilder::with_plan(window, ReportPlan { has_ios: true, ..ReportPlan::default() })
+    }
+
     fn summary_of(ios: &[Io], window: Window, end_ns: i64) -> DevicesSummary {
-        let mut d = Devices::new(window);
-        ios.iter().for_each(|io| d.push(io));
-        d.finish(end_ns)
+        let mut builder = builder(window);
+        ios.iter().for_each(|io| builder.push(io));
+        builder.finish(end_ns).devices
     }
 
     #[test]
@@ -438,17 +389,17 @@ mod tests {
     fn losses_are_counted_and_can_be_unknown() {
         let lost =
             |ios, dev, reason| Lost { from_ns: 0, to_ns: 9, dev, class: None, reason, ios, bytes: None, merges: None };
-        let mut d = Devices::new(Window::OPEN);
+        let mut d = builder(Window::OPEN);
         d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
         d.lost(&lost(Some(2), None, LossReason::WriterBusy));
         d.lost(&lost(Some(3), Some(A), LossReason::Censored));
         d.lost(&lost(Some(70), Some(A), LossReason::Retention));
-        let s = d.finish(10);
+        let s = d.finish(10).devices;
         assert_eq!((s.lost_ios, s.censored_ios, s.devices[0].lost_ios), (Some(7), 3, Some(5)));
-        let mut d = Devices::new(Window::OPEN);
+        let mut d = builder(Window::OPEN);
         d.lost(&lost(Some(5), Some(A), LossReason::RingFull));
         d.lost(&lost(None, Some(A), LossReason::Corrupt));
-        assert_eq!(d.finish(10).lost_ios, None);
+        assert_eq!(d.finish(10).devices.lost_ios, None);
     }
 
     proptest! {

@@ -257,20 +257,3 @@ impl Row {
         below.then(|| unresolved_ns as f64 / flow.ios as f64 / 1e3)
     }
 }
-
-/// Adds rows of the same group into a coarser one, as counts and sums (A5). Percentiles cannot be added: `None`.
-pub fn sum_rows(rows: &[Row]) -> Option<Row> {
-    let (first, last) = (rows.first()?, rows.last()?);
-    let mut sum = Row { to_ns: last.to_ns, extended: None, ..first.clone() };
-    for row in &rows[1..] {
-        sum.lossy |= row.lossy;
-        sum.known |= row.known;
-        for (a, b) in sum.flows.iter_mut().zip(&row.flows) {
-            a.add(b);
-        }
-        for (a, b) in sum.unresolved_ns.iter_mut().zip(&row.unresolved_ns) {
-            *a += b;
-        }
-    }
-    Some(sum)
-}
