@@ -4,6 +4,8 @@
 //! length that lie in it), *sampled* the number in flight at its beginning, *mean* the time-weighted mean, *max* the
 //! most at once. They are reported side by side and never mixed: for a Poisson stream of rate λ and load ρ in an
 //! infinite server, sampled is Poisson(ρ) and touched is Poisson(ρ + λw).
+//!
+//! No slot is kept: what it saw goes into the tallies of its group when it is over. At 2 ms a day has 43 million slots.
 
 use serde::Serialize;
 

@@ -3,6 +3,9 @@
 //!
 //! A request is under way from its opening to its last data I/O's exit (of one whose opening was not seen: from its
 //! first data I/O). A program that keeps a file open and comes back to it is under way all that time.
+//!
+//! Groups are few, because their width follows from the length of the window: bins that join when they become too many
+//! (`stream/kept_slots.rs`) are not needed.
 
 use std::collections::HashMap;
 

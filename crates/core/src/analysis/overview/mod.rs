@@ -6,6 +6,9 @@
 //! [`OverviewPlan::details`], for which only the stretches named by [`OverviewPlan::reads`] have to be read a second time.
 //!
 //! Memory: one row for each slot of each stretch, one histogram for each slot in progress.
+//!
+//! Its slots stay apart from the bins of `stream/kept_slots.rs`: charts take them as dense columns, empty ones included, of scopes
+//! that may hold several devices.
 
 mod actors;
 mod completions;
