@@ -274,7 +274,7 @@ mod tests {
         assert_eq!((&h["files"][0]["base64"], &h["files"][0]["bytes"]), (&"MSwyCjxzY3JpcHQ+".into(), &12.into()));
         if let Ok(file) = html(&document, &files) {
             let text = String::from_utf8(file).expect("UTF-8");
-            assert!(text.contains("<title>T &lt;x&gt;</title>") && !text.contains("a<b>"), "{text}");
+            assert!(text.contains("<title>T &lt;x&gt; – iolens</title>") && !text.contains("a<b>"), "{text}");
         } else {
             eprintln!("SKIP: built without the page (make web)");
         }
