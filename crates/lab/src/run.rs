@@ -42,6 +42,7 @@ pub fn recorded<T: Send>(
 ) -> Result<(T, Outcome)> {
     let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let options = SessionOptions {
+        always_on: false,
         output,
         devices: Some(devices),
         keep_bytes: Some(KEEP_BYTES),

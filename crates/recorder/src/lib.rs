@@ -3,20 +3,26 @@
 //! A [`Feed`] is an open source of observations: eBPF events where the kernel allows them, its counters elsewhere.
 //! [`SelfCheck`] compares what the feed yields with the kernel's own counts. [`Session`] records a feed into a directory:
 //! it hands batches to a writer on its own thread, watches clocks and devices, and looks up names ([`NameLookup`]).
+//! [`Session::rotate`] continues in another directory without a gap, for recorders that never stop.
 //! Start at [`Session::start`]; a program that only reads I/Os starts at [`Feed::open`].
 //!
-//! Users: any crate above `observe`. This crate uses `iolens_core::{model, store}` and `iolens_observe`; it knows
+//! Users: any crate above `observe`. This crate uses `iolens_core::{model, rollup, store}` and `iolens_observe`; it knows
 //! no analysis, no command line and no terminal. Progress comes out through the callback of [`Session::run`], what a source
 //! cannot see through [`Feed::limits`].
 
 mod clock;
 mod feed;
 mod name_lookup;
+mod outputs;
 mod pipeline;
+mod rebuild;
+mod rollups;
 mod self_check;
 mod session;
 
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, SourceChoice, Taken};
 pub use name_lookup::NameLookup;
+pub use outputs::Closed;
+pub use rebuild::complete_rollups;
 pub use self_check::SelfCheck;
 pub use session::{Outcome, Progress, RecordSummary, Session, SessionOptions};

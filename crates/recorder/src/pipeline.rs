@@ -14,6 +14,7 @@ use iolens_observe::counters::monotonic_ns;
 use iolens_observe::topology::prefer_this_thread;
 
 use crate::name_lookup::NameLookup;
+use crate::rollups::Rollups;
 
 /// I/Os that may wait for the writer: about 40 MiB, a second of the fastest disks.
 const MAX_WAITING_IOS: usize = 256 * 1024;
@@ -43,11 +44,12 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Gives `writer` a thread of its own. `start_ns` is the recording's start on the monotonic clock.
+    /// Gives `writer` a thread of its own. `start_ns` is the recording's start on the monotonic clock. With `rollups` it
+    /// writes sums per second and minute, too.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn start(writer: RecordingWriter, start_ns: i64) -> Result<Pipeline> {
+    pub fn start(writer: RecordingWriter, start_ns: i64, rollups: bool) -> Result<Pipeline> {
         let (sender, receiver) = sync_channel(MAX_WAITING_BATCHES);
         let (give_back, spare) = sync_channel(16);
         let waiting_ios = Arc::new(AtomicUsize::new(0));
@@ -61,6 +63,7 @@ impl Pipeline {
             start_ns,
             // Before this thread or the writer is preferred: lookups are no hurry.
             names: NameLookup::start(),
+            rollups: rollups.then(Rollups::default),
         };
         let writer = std::thread::Builder::new()
             .name("iolens-writer".to_owned())
@@ -205,6 +208,7 @@ struct WriterThread {
     status: Arc<Mutex<WriterStatus>>,
     start_ns: i64,
     names: NameLookup,
+    rollups: Option<Rollups>,
 }
 
 impl WriterThread {
@@ -216,23 +220,33 @@ impl WriterThread {
                 Ok(Message::Ios(mut ios)) => {
                     let written = self.writer.push_ios(&ios);
                     self.names.note(&ios, monotonic_ns() - self.start_ns);
+                    if let Some(rollups) = &mut self.rollups {
+                        rollups.note(&ios);
+                    }
                     self.waiting_ios.fetch_sub(ios.len(), Ordering::Relaxed);
                     written?;
                     ios.clear();
                     // If the return channel is full the buffer is freed.
                     drop(self.give_back.try_send(ios));
                 }
-                Ok(Message::Others(others)) => self.push(&others)?,
+                Ok(Message::Others(others)) => {
+                    if let Some(rollups) = &mut self.rollups {
+                        rollups.note_others(&others);
+                    }
+                    self.push(&others)?;
+                }
                 Ok(Message::Devices(devices)) => self.writer.set_devices(devices)?,
                 Ok(Message::OpenRequests(open)) => self.writer.set_open_requests(&open)?,
                 Ok(Message::Finish { end_ns, cost }) => {
                     let found = self.names.finish(end_ns);
                     self.push(&found)?;
+                    self.finish_rollups()?;
                     return Ok(self.writer.finish(end_ns, cost)?);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let end_ns = monotonic_ns() - self.start_ns;
+                    self.finish_rollups()?;
                     return Ok(self.writer.finish(end_ns, RecorderCost::default())?);
                 }
             }
@@ -240,8 +254,15 @@ impl WriterThread {
             let found = self.names.found(now_ns);
             self.push(&found)?;
             self.writer.tick(now_ns)?;
+            if let Some(rollups) = &mut self.rollups {
+                rollups.tick(now_ns, &mut self.writer)?;
+            }
             *self.status.lock().unwrap_or_else(PoisonError::into_inner) = self.writer.status();
         }
+    }
+
+    fn finish_rollups(&mut self) -> Result<()> {
+        self.rollups.take().map_or(Ok(()), |rollups| rollups.finish(&mut self.writer))
     }
 
     fn push(&mut self, others: &[Observation]) -> Result<()> {
@@ -268,7 +289,7 @@ mod tests {
         let path = dir.path().join("r.iolens");
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
-        let mut pipeline = Pipeline::start(writer, monotonic_ns()).unwrap();
+        let mut pipeline = Pipeline::start(writer, monotonic_ns(), false).unwrap();
         pipeline.max_waiting_ios = 0;
         pipeline.send_ios(vec![io(1), io(5)]).unwrap();
         pipeline.send_ios(vec![io(9)]).unwrap();

@@ -1,19 +1,23 @@
 //! One recording from start to end: a source, the clocks, hot-plug, and the writer.
 
+mod rotate;
+
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use iolens_core::model::{DevId, Device, DeviceKind, Mark, Observation, RecorderCost, RecordingMeta, Request, Source};
+use iolens_core::model::{DevId, Device, DeviceKind, Mark, Observation, RecorderCost, Request, Source};
 use iolens_core::private::Access;
-use iolens_core::store::{RecordingSummary, RecordingWriter, WriterOptions};
+use iolens_core::store::RecordingSummary;
 use iolens_observe::counters::monotonic_ns;
-use iolens_observe::topology::{Host, Topology, own_cost, prefer_this_thread, wall_clock_ns};
+use iolens_observe::topology::{Topology, own_cost, prefer_this_thread};
 use iolens_observe::trace::{FinishStats, TracerOptions};
 
 use crate::clock::ClockWatch;
 use crate::feed::{Feed, FeedOptions, Taken};
-use crate::pipeline::{Pipeline, WriterEnded};
+use crate::outputs::{Closed, Outputs, devices_from};
+use crate::pipeline::WriterEnded;
 use crate::self_check::SelfCheck;
+use rotate::begin;
 
 /// Clocks, devices and (beside events) counters are looked at this often.
 const HOUSEKEEPING_NS: i64 = 1_000_000_000;
@@ -25,8 +29,12 @@ const MAX_IDLE_WAIT_NS: i64 = 50_000_000;
 /// Options of a recording.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// Directory of the recording; must not exist.
+    /// Directory of the recording; must not exist. If [`SessionOptions::always_on`], the directory of the host in a recording
+    /// root, which exists.
     pub output: PathBuf,
+    /// The recording is one of a root: its directory is named by its start, it has rollups and the devices as a table, and
+    /// [`Session::rotate`] begins another one.
+    pub always_on: bool,
     /// Disks to record; `None`: all, also those that appear later.
     pub devices: Option<Vec<DevId>>,
     /// Hard cap of the recording's size on disk.
@@ -91,7 +99,7 @@ pub struct Outcome {
 /// A running recording.
 pub struct Session {
     feed: Feed,
-    pipeline: Pipeline,
+    outputs: Outputs,
     topology: Topology,
     known: Vec<Device>,
     clock: ClockWatch,
@@ -121,30 +129,14 @@ impl Session {
     pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
         let before_s = own_cost().cpu_s;
         let clock = ClockWatch::start();
-        let host = Host::read("/".as_ref());
         let known = selected(topology.devices(), options.devices.as_deref());
         // Last of what takes long: from its start on the rings fill, until the first look at them.
         let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
         let start_ns = feed.start_ns();
-        let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
-        let meta = RecordingMeta {
-            start_monotonic_ns: Some(start_ns),
-            host: host.name,
-            kernel: host.kernel,
-            kernel_hz: host.hz,
-            devices: known.clone(),
-            recorder_tgid: i32::try_from(std::process::id()).ok(),
-            options: options.command_line.clone(),
-            limits: feed.limits().to_vec(),
-            ..RecordingMeta::new(feed.source(), start_unix_ns)
-        };
-        let writer_options =
-            WriterOptions { keep_bytes: options.keep_bytes, access: options.access, ..WriterOptions::default() };
-        let writer = RecordingWriter::create(&options.output, meta, writer_options)?;
-        let pipeline = Pipeline::start(writer, start_ns)?;
+        let (pipeline, path) = begin(&options, &feed, &known, 0)?;
         let mut session = Session {
             feed,
-            pipeline,
+            outputs: Outputs::new(pipeline, path),
             topology,
             known,
             clock,
@@ -198,7 +190,7 @@ impl Session {
                 self.housekeeping(now_ns)?;
                 self.next_housekeeping_ns = now_ns + HOUSEKEEPING_NS;
             }
-            let status = self.pipeline.status();
+            let status = self.outputs.status();
             self.progress.at_ns = now_ns;
             self.progress.disk_bytes = status.disk_bytes;
             self.progress.disk_full = status.full;
@@ -226,10 +218,13 @@ impl Session {
 
     /// Empties the source once; true if it had nothing.
     fn take(&mut self) -> Result<bool> {
-        let mut taken = Taken { ios: self.pipeline.batch(), ..Taken::default() };
+        let mut taken = Taken { ios: self.outputs.batch(), ..Taken::default() };
         self.check.take(&mut self.feed, &mut taken)?;
         let idle = taken.ios.is_empty() && taken.lost.is_empty() && taken.requests.is_empty();
+        let complete_to_ns = taken.complete_to_ns;
         self.deliver(taken);
+        // Counters are taken when they are read: nothing comes later.
+        self.outputs.settle(complete_to_ns.unwrap_or(i64::MAX));
         Ok(idle)
     }
 
@@ -247,11 +242,11 @@ impl Session {
         let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
         others.extend(taken.counters.into_iter().map(Observation::Counters));
         others.extend(taken.requests.into_iter().map(|r| Observation::Request(Box::new(r))));
-        let refused = self.pipeline.refused_ios();
-        if self.pipeline.send_ios(taken.ios) == Err(WriterEnded) {
+        let refused = self.outputs.refused_ios();
+        if self.outputs.send_ios(taken.ios) == Err(WriterEnded) {
             self.feed.set_writer_gone();
         }
-        self.progress.lost += self.pipeline.refused_ios() - refused;
+        self.progress.lost += self.outputs.refused_ios() - refused;
         self.send(others);
     }
 
@@ -261,7 +256,7 @@ impl Session {
     }
 
     fn send(&mut self, others: Vec<Observation>) {
-        if self.pipeline.send(others) == Err(WriterEnded) {
+        if self.outputs.send(others) == Err(WriterEnded) {
             self.feed.set_writer_gone();
         }
     }
@@ -301,7 +296,7 @@ impl Session {
         let now = self.feed.look_at_open_requests()?;
         let done = |r: &Request| (r.tgid, r.fd, r.ino, r.ios(), r.bytes_in, r.bytes_out, r.empty_reads, r.failed);
         if !now.iter().map(done).eq(self.kept_open.iter().map(done)) {
-            if self.pipeline.send_open_requests(now.clone()) == Err(WriterEnded) {
+            if self.outputs.send_open_requests(now.clone()) == Err(WriterEnded) {
                 self.feed.set_writer_gone();
             }
             self.kept_open = now;
@@ -316,7 +311,7 @@ impl Session {
             self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
         }
         self.send(marks);
-        if self.pipeline.send_devices(self.known.clone()) == Err(WriterEnded) {
+        if self.outputs.send_devices(&self.known) == Err(WriterEnded) {
             self.feed.set_writer_gone();
         }
         Ok(())
@@ -340,12 +335,16 @@ impl Session {
         self.progress.at_ns = end_ns;
         self.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
         let cost = RecorderCost { max_rss_bytes: own_cost().max_rss_bytes, ..running };
-        let refused = self.pipeline.refused_ios();
-        let stored = self.pipeline.finish(end_ns, cost)?;
+        let refused = self.outputs.refused_ios();
+        let rotated = self.outputs.began_ns() > 0;
+        let (path, stored) = self.outputs.finish(end_ns, cost)?;
         let kept = i64::try_from(stored.ios.saturating_add(stored.ios_removed)).unwrap_or(i64::MAX);
-        self.progress.unwritten = self.progress.ios.saturating_sub(refused).saturating_sub(kept).max(0);
+        // Of several recordings each has its own count, among its losses.
+        if !rotated {
+            self.progress.unwritten = self.progress.ios.saturating_sub(refused).saturating_sub(kept).max(0);
+        }
         self.progress.disk_bytes = stored.disk_bytes;
-        Ok(Outcome { progress: self.progress, stored, source, cost, path: self.options.output })
+        Ok(Outcome { progress: self.progress, stored, source, cost, path })
     }
 
     /// So many CPU seconds of this process since the recording began were not the recorder's.

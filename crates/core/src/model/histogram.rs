@@ -153,8 +153,8 @@ impl Histogram {
     }
 }
 
-/// How long the calls of one class on one open file took, as the BPF programs count them (`bpf/files_event.h`): in
-/// buckets 8 ns wide up to 256 ns, then 16 to each power of two, up to 137 s. Holds the buckets that have calls.
+/// How long the calls of one class on one open file took, as the BPF programs count them (`bpf/files_event.h`), or the I/Os
+/// of a [`Rollup`](super::Rollup): in buckets 8 ns wide up to 256 ns, then 16 to each power of two, up to 137 s. Holds the buckets that have calls.
 ///
 /// As text, in recordings: `LOW:CALLS` for each bucket, separated by spaces, with the bucket's first nanosecond.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -218,6 +218,18 @@ impl CallHistogram {
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &CallHistogram) {
         other.counts.iter().for_each(|(bucket, calls)| self.count(*bucket, *calls));
+    }
+
+    /// The numbers of the non-empty buckets and how many each holds, in order.
+    pub fn counts(&self) -> &[(u16, u64)] {
+        &self.counts
+    }
+
+    /// Counts `n` in the bucket of this number; none beyond the last.
+    pub fn add_to_bucket(&mut self, bucket: u16, n: u64) {
+        if n > 0 {
+            self.count(bucket.min(Self::BUCKETS as u16 - 1), n);
+        }
     }
 
     /// Number of calls.

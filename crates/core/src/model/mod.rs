@@ -16,6 +16,7 @@ mod rate_rows;
 mod rates;
 mod recording;
 mod request;
+mod rollup;
 
 pub(crate) use below::Below;
 pub use bio::BioStages;
@@ -30,6 +31,7 @@ pub use rate_rows::RateRows;
 pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source, TableManifest, find_device};
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
+pub use rollup::{Flight, Rollup};
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;

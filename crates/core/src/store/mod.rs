@@ -8,6 +8,7 @@
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
 //!   rates/ cpu/ stages/         rows of imported tables and of bios in imported traces, if any
+//!   rollup/ devices/            sums per second and minute, and the devices as a table, of an always-on recorder
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
@@ -17,6 +18,7 @@
 //! write or read recordings by other means.
 
 mod block;
+mod budget;
 mod chunk;
 mod column;
 mod column_buffer;
@@ -41,6 +43,7 @@ mod reader;
 mod repeats;
 mod request_row;
 mod retention;
+mod rollups;
 mod root;
 mod row;
 mod schema;
@@ -54,11 +57,13 @@ mod text;
 mod wal;
 mod writer;
 
+pub use budget::{Budget, Freed};
 pub use data_file::data_parquet;
 pub use error::StoreError;
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
+pub use rollups::{read_rollups, rollup_steps, write_missing_rollups};
 pub use root::{Root, Stored};
 pub use stages::{read_stages, write_stages};
 pub use stream::Observations;

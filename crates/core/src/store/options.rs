@@ -20,6 +20,8 @@ pub struct WriterOptions {
     pub segment_max_age_ns: i64,
     /// Access of other users.
     pub access: Access,
+    /// Whether the devices are written as a table, too, for joins in SQL.
+    pub devices_table: bool,
 }
 
 impl WriterOptions {
@@ -39,6 +41,7 @@ impl Default for WriterOptions {
             segment_min_rows: 4096,
             segment_max_age_ns: 3_600_000_000_000,
             access: Access::OWNER,
+            devices_table: false,
         }
     }
 }

@@ -43,8 +43,11 @@ pub(super) enum Cells {
     Long(Vec<i64>),
     OptionalLong(Vec<Option<i64>>),
     Int(Vec<i32>),
+    OptionalInt(Vec<Option<i32>>),
     Text(Vec<ByteArray>),
     Double(Vec<Option<f64>>),
+    /// A list of each row, which may be empty.
+    Lists(Vec<Vec<i32>>),
 }
 
 pub(super) fn path_of(recording: &Path, table: &str) -> PathBuf {
@@ -140,7 +143,7 @@ pub(super) fn write_table(
     written.map_err(|e| StoreError::io(&path, "write", e))
 }
 
-fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<u8>, ParquetError> {
+pub(super) fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<u8>, ParquetError> {
     let properties = WriterProperties::builder()
         .set_created_by(format!("iolens {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -159,6 +162,19 @@ fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> Result<Vec<
                     out.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
                 }
                 Some(Cells::Int(v)) => drop(out.typed::<Int32Type>().write_batch(&v, None, None)?),
+                Some(Cells::OptionalInt(v)) => {
+                    let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                    let values: Vec<i32> = v.into_iter().flatten().collect();
+                    out.typed::<Int32Type>().write_batch(&values, Some(&levels), None)?;
+                }
+                Some(Cells::Lists(v)) => {
+                    let of = |list: &Vec<i32>| (0..list.len().max(1)).map(|i| i16::from(i > 0)).collect::<Vec<i16>>();
+                    let repeated: Vec<i16> = v.iter().flat_map(of).collect();
+                    let of = |list: &Vec<i32>| vec![i16::from(!list.is_empty()); list.len().max(1)];
+                    let defined: Vec<i16> = v.iter().flat_map(of).collect();
+                    let values: Vec<i32> = v.into_iter().flatten().collect();
+                    out.typed::<Int32Type>().write_batch(&values, Some(&defined), Some(&repeated))?;
+                }
                 Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
                 Some(Cells::Double(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();

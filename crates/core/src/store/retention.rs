@@ -56,18 +56,25 @@ pub(crate) struct Retention {
     pub reserve: u64,
     /// I/Os removed so far.
     pub ios_removed: u64,
+    /// Rollups and the table of devices, which stay.
+    beside: u64,
 }
 
 impl Retention {
     pub fn new(keep: Option<u64>, meta_bytes: u64, reserve: u64) -> Retention {
-        Retention { keep, closed: Default::default(), closed_bytes: 0, meta_bytes, reserve, ios_removed: 0 }
+        Retention { keep, closed: Default::default(), closed_bytes: 0, meta_bytes, reserve, ios_removed: 0, beside: 0 }
     }
 
     /// What the recording takes of the disk while `active` bytes of logs are there: files, directories, the two
     /// descriptions and the temporary file of a third.
     pub fn used(&self, active: u64) -> u64 {
         let directories = (2 + Table::ALL.len() as u64) * BLOCK;
-        self.closed_bytes + active + 3 * allocated(self.meta_bytes) + allocated(self.reserve) + directories
+        self.closed_bytes
+            + self.beside
+            + active
+            + 3 * allocated(self.meta_bytes)
+            + allocated(self.reserve)
+            + directories
     }
 
     /// Whether the description leaves room for four files of `largest` bytes: two logs, a segment and its copy.
@@ -83,6 +90,12 @@ impl Retention {
     pub fn put(&mut self, table: Table, segment: Closed) {
         self.closed_bytes += allocated(segment.bytes);
         self.closed[table as usize - 1].push_back(segment);
+    }
+
+    /// A file of so many bytes stands beside the tables, for good; in a directory of its own.
+    pub fn add_beside(&mut self, bytes: u64) {
+        let directory = if self.beside == 0 { 2 * BLOCK } else { 0 };
+        self.beside += allocated(bytes) + directory;
     }
 
     /// What is there of each table.

@@ -86,12 +86,12 @@ fn rows(group: &dyn RowGroupReader) -> Result<Vec<BioStages>, ParquetError> {
     (0..done.len()).map(|i| row(i).ok_or_else(|| missing("dev"))).collect()
 }
 
-fn missing(name: &str) -> ParquetError {
+pub(super) fn missing(name: &str) -> ParquetError {
     ParquetError::General(format!("column {name} is missing or not as docs/recording-format.md has it"))
 }
 
 /// A whole column of a row group, whether it may be null or not.
-fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Result<Vec<Option<T::T>>, ParquetError> {
+pub(super) fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Result<Vec<Option<T::T>>, ParquetError> {
     let schema = group.metadata().schema_descr();
     let at = schema.columns().iter().position(|c| c.path().string() == name).ok_or_else(|| missing(name))?;
     let descriptor = schema.column(at);

@@ -1,5 +1,8 @@
 //! Writing a recording: rows become frames in the log, full segments become Parquet files.
 
+mod beside;
+mod finish;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +13,7 @@ use super::frame::FrameColumns;
 use super::frame_encoder::FrameEncoder;
 use super::meta_file;
 use super::open_requests;
-use super::options::{RecordingSummary, WriterOptions, WriterStatus};
+use super::options::WriterOptions;
 use super::parquet_write::FileEncoder;
 use super::repeats::Repeats;
 use super::retention::{Limits, Retention};
@@ -19,9 +22,7 @@ use super::schema::Table;
 use super::segment::{self, Closed, Segment, Totals};
 use super::tally::Tally;
 use super::wal::{self, FRAME_HEADER, WalFile};
-use crate::model::{
-    CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecorderCost, RecordingMeta, Request,
-};
+use crate::model::{CounterSample, Device, Io, LossReason, Lost, Mark, Name, Observation, RecordingMeta, Request};
 use crate::private::PrivateDir;
 
 /// Writes one recording. Everything happens in the caller's thread: see [`RecordingWriter::tick`].
@@ -47,6 +48,9 @@ pub struct RecordingWriter {
     retention: Retention,
     /// Bytes of the last look at open requests.
     open_bytes: u64,
+    /// Files of rollups so far, and bytes of the table of devices.
+    rollup_files: u32,
+    devices_bytes: u64,
     encoder: FrameEncoder,
     /// A frame, and a file, that are about to be written.
     buffer: Vec<u8>,
@@ -91,7 +95,7 @@ impl RecordingWriter {
             let _ = fs::remove_dir_all(dir);
             return Err(e);
         }
-        Ok(RecordingWriter {
+        let mut writer = RecordingWriter {
             dir: created,
             meta,
             options,
@@ -108,6 +112,8 @@ impl RecordingWriter {
             tables: [false; Table::COUNT],
             retention,
             open_bytes: 0,
+            rollup_files: 0,
+            devices_bytes: 0,
             encoder: FrameEncoder::default(),
             buffer: Vec::new(),
             file: Vec::new(),
@@ -118,7 +124,9 @@ impl RecordingWriter {
             unwritten: Tally::default(),
             ios_written: 0,
             ios_lost: 0,
-        })
+        };
+        writer.write_devices()?;
+        Ok(writer)
     }
 
     fn lay_out(dir: &PrivateDir, meta: &RecordingMeta) -> Result<u64, StoreError> {
@@ -215,6 +223,7 @@ impl RecordingWriter {
     /// Replaces the list of devices and writes the description.
     pub fn set_devices(&mut self, devices: Vec<Device>) -> Result<(), StoreError> {
         self.meta.devices = devices;
+        self.write_devices()?;
         self.write_meta()
     }
 
@@ -225,53 +234,6 @@ impl RecordingWriter {
         let written =
             room.and_then(|()| meta_file::write(&self.dir, &self.meta)).map(|bytes| self.retention.meta_bytes = bytes);
         self.tolerate_full(written)
-    }
-
-    /// How it is doing.
-    pub fn status(&self) -> WriterStatus {
-        WriterStatus {
-            disk_bytes: self.disk_bytes(),
-            ios_written: self.ios_written,
-            ios_lost: self.ios_lost,
-            ios_removed: self.retention.ios_removed,
-            full: self.full_since_try_ns.is_some(),
-        }
-    }
-
-    /// Closes everything and writes the end and the recorder's own cost into `meta.json`.
-    pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<RecordingSummary, StoreError> {
-        self.now_ns = end_ns;
-        self.remove_reserve();
-        open_requests::remove(&self.dir);
-        self.open_bytes = 0;
-        self.repeats.finish(&mut self.counters);
-        self.resume()?;
-        self.flush_ios()?;
-        self.flush_rest()?;
-        for table in Table::ALL {
-            let closed = self.close_segment(table);
-            self.tolerate_full(closed)?;
-        }
-        // Closing may have removed old segments, which is a loss to report.
-        self.flush_rest()?;
-        let closed = self.close_segment(Table::Lost);
-        self.tolerate_full(closed)?;
-        self.meta.end_ns = Some(end_ns);
-        self.meta.cost = cost;
-        let full = self.full_since_try_ns.is_some() || self.segments.iter().any(|s| s.wal.is_some());
-        self.meta.tables = (!full).then(|| self.retention.manifest());
-        self.write_meta()?;
-        if !full {
-            self.dir.remove_dir(WAL).map_err(|e| self.error(WAL, "remove", e))?;
-        }
-        self.dir.sync(Path::new(".")).map_err(|e| self.error(".", "sync", e))?;
-        Ok(RecordingSummary {
-            ios: self.ios_written - self.retention.ios_removed,
-            ios_lost: self.ios_lost,
-            ios_removed: self.retention.ios_removed,
-            disk_bytes: disk::bytes_below(self.dir.path()),
-            full,
-        })
     }
 
     fn flush_ios(&mut self) -> Result<(), StoreError> {
@@ -470,11 +432,6 @@ impl RecordingWriter {
 
     fn error(&self, name: &str, doing: &'static str, why: std::io::Error) -> StoreError {
         StoreError::io(&self.dir.path().join(name), doing, why)
-    }
-
-    fn remove_reserve(&mut self) {
-        let _ = self.dir.remove_file(RESERVE_NAME);
-        self.retention.reserve = 0;
     }
 }
 

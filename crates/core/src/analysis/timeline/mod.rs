@@ -8,6 +8,7 @@ mod counters;
 mod differences;
 mod events;
 mod groups;
+mod rollups;
 mod tables;
 
 use serde::Serialize;
@@ -18,6 +19,7 @@ use crate::model::{Class, ClassRates, Comm, DevId, Inode, Io};
 pub use counters::{CounterRates, CounterTimeline};
 pub use differences::Differences;
 pub use events::Timeline;
+pub use rollups::RollupTimeline;
 pub use tables::TableTimeline;
 
 /// More rows than this are a mistake in the plan, not an answer.
@@ -135,6 +137,21 @@ impl TimelinePlan {
 
     fn slot_of(&self, at_ns: i64) -> i64 {
         (at_ns - self.window.from_ns).div_euclid(self.step_ns)
+    }
+
+    /// A row of nothing.
+    fn empty_row(&self, slot: i64, key: GroupKey) -> Row {
+        Row {
+            from_ns: self.slot_end(slot - 1),
+            to_ns: self.slot_end(slot),
+            key,
+            flows: [Flow::default(); 4],
+            unresolved_ns: [0; 4],
+            averages: None,
+            lossy: false,
+            known: true,
+            extended: None,
+        }
     }
 
     fn slot_end(&self, slot: i64) -> i64 {

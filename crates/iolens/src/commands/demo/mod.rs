@@ -85,6 +85,7 @@ fn explain(dir: &Path, e: &std::io::Error) -> anyhow::Error {
 fn record(scratch: &Scratch, output: PathBuf, signals: &Signals) -> Result<(Outcome, LoadStats)> {
     let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let options = SessionOptions {
+        always_on: false,
         output,
         devices: None,
         keep_bytes: None,

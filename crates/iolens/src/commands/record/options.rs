@@ -20,6 +20,7 @@ const MAX_COMM: usize = 15;
 /// A disk that is not there, a ring of an impossible size, a task that cannot exist.
 pub fn of(plan: &RecordPlan, topology: &Topology) -> Result<SessionOptions> {
     Ok(SessionOptions {
+        always_on: false,
         devices: choose_devices(topology, &plan.devices)?,
         output: plan.output.clone().unwrap_or_else(default_output),
         keep_bytes: plan.keep,

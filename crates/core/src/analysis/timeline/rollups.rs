@@ -1,0 +1,211 @@
+//! Rows from rollups: sums per second or minute, where single I/Os are gone.
+
+use std::collections::BTreeMap;
+
+use super::{Extended, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
+use crate::model::{CallHistogram, Class, DevId, Flight, Lost, Rollup};
+
+/// Makes rows from rollups. Slots should be multiples of the rollups' step and begin with one of them: a rollup counts in
+/// the slot in which it begins.
+#[derive(Debug)]
+pub struct RollupTimeline {
+    plan: TimelinePlan,
+    slots: BTreeMap<(i64, GroupKey), Slot>,
+    /// By slot, I/Os that are missing on a device that is not known.
+    lost_anywhere: BTreeMap<i64, f64>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    row: Option<Row>,
+    totals: [CallHistogram; Class::ALL.len()],
+    flights: BTreeMap<DevId, Flight>,
+    lost: f64,
+}
+
+impl RollupTimeline {
+    /// Rows by `plan`; only all devices together or each by itself are possible.
+    ///
+    /// # Errors
+    /// [`PlanError`] if the plan makes no sense or asks for too many rows.
+    pub fn new(plan: TimelinePlan) -> Result<RollupTimeline, PlanError> {
+        plan.check()?;
+        Ok(RollupTimeline { plan, slots: BTreeMap::new(), lost_anywhere: BTreeMap::new() })
+    }
+
+    /// Takes a rollup, in any order; those outside the window are left out.
+    pub fn push(&mut self, r: &Rollup) {
+        if !(self.plan.window.from_ns..self.plan.window.to_ns).contains(&r.at_ns) {
+            return;
+        }
+        let key = match (self.plan.by, r.dev) {
+            (GroupBy::Device, Some(dev)) => GroupKey::Device(dev),
+            (GroupBy::Device, None) => {
+                // Whose they were is not known: they can be any device's.
+                let lost = r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
+                *self.lost_anywhere.entry(self.plan.slot_of(r.at_ns)).or_default() += lost;
+                return;
+            }
+            _ => GroupKey::All,
+        };
+        let slot = self.plan.slot_of(r.at_ns);
+        let empty = self.plan.empty_row(slot, key);
+        let slot = self.slots.entry((slot, key)).or_default();
+        let row = slot.row.get_or_insert(empty);
+        let Some(class) = r.class else {
+            // In rows of all classes; those of one class hold a part of the same losses.
+            slot.lost += r.lost_ios.map_or(f64::INFINITY, |n| n as f64);
+            if let (Some(dev), Some(flight)) = (r.dev, r.flight) {
+                let sum = slot.flights.entry(dev).or_default();
+                sum.busy_ns += flight.busy_ns;
+                sum.in_flight_ns += flight.in_flight_ns;
+                sum.in_flight_max = sum.in_flight_max.max(flight.in_flight_max);
+            }
+            return;
+        };
+        let flow = &mut row.flows[class as usize];
+        flow.ios += u64::try_from(r.ios).unwrap_or(0);
+        flow.bytes += u64::try_from(r.bytes).unwrap_or(0);
+        flow.total_ns = flow.total_ns.saturating_add(r.queue_sum_ns.unwrap_or(0)).saturating_add(r.device_sum_ns);
+        slot.totals[class as usize].merge(&r.total);
+    }
+
+    /// All rows, one after the other, to the recording's end.
+    ///
+    /// # Errors
+    /// [`PlanError::TooManyRows`].
+    pub fn finish(mut self, end_ns: i64) -> Result<Vec<Row>, PlanError> {
+        let latest = self.slots.keys().next_back().map(|(slot, _)| self.plan.slot_end(*slot) - 1);
+        let window = self.plan.window.closed_at(end_ns, latest);
+        if window.len_ns() == 0 {
+            return Ok(Vec::new());
+        }
+        let always = self.plan.always_keys();
+        let mut rows = Vec::new();
+        for slot in 0..=self.plan.slot_of(window.to_ns - 1) {
+            let seen: Vec<GroupKey> =
+                self.slots.range((slot, GroupKey::All)..).map_while(|((s, k), _)| (*s == slot).then_some(*k)).collect();
+            let mut keys: Vec<GroupKey> = always.iter().copied().chain(seen).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for key in keys {
+                let slot_of = self.slots.remove(&(slot, key)).unwrap_or_default();
+                rows.push(self.row(slot, key, slot_of, window.to_ns));
+            }
+            if rows.len() as u64 > MAX_ROWS {
+                return Err(PlanError::TooManyRows);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn row(&self, slot: i64, key: GroupKey, of: Slot, end_ns: i64) -> Row {
+        let row = of.row.unwrap_or_else(|| self.plan.empty_row(slot, key));
+        // The window may end inside the slot: shares are of the time that it has.
+        let row = Row { to_ns: row.to_ns.min(end_ns), ..row };
+        let seen = row.flows.iter().map(|f| f.ios).sum();
+        let step_ns = (row.to_ns - row.from_ns) as f64;
+        let p99_us = |class: Class| of.totals[class as usize].quantile(0.99).map(|ns| ns as f64 / 1e3);
+        // Over several devices busy times cannot be joined: they may overlap.
+        let one = || of.flights.values().next().filter(|_| of.flights.len() == 1);
+        let extended = self.plan.extended.then(|| Extended {
+            r_p99_us: p99_us(Class::Read),
+            w_p99_us: p99_us(Class::Write),
+            r_max_us: None,
+            w_max_us: None,
+            inflight_mean: Some(of.flights.values().map(|f| f.in_flight_ns).sum::<i64>() as f64 / step_ns),
+            inflight_max: one().and_then(|f| u64::try_from(f.in_flight_max).ok()),
+            busy_percent: match of.flights.len() {
+                0 => Some(0.0),
+                _ => one().map(|f| 100.0 * f.busy_ns as f64 / step_ns),
+            },
+        });
+        let lost = of.lost + self.lost_anywhere.get(&slot).copied().unwrap_or(0.0);
+        Row { lossy: Lost::marks(lost, seen), extended, ..row }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Timeline;
+    use super::*;
+    use crate::analysis::stream::window::Window;
+    use crate::model::{Io, LossReason, Op};
+    use crate::rollup::RollupBuilder;
+
+    const S: i64 = 1_000_000_000;
+
+    fn ios() -> Vec<Io> {
+        (0..400)
+            .map(|i| {
+                let op = if i % 3 == 0 { Op::WRITE } else { Op::READ };
+                Io::new(i * S / 20 + 7_000_000, DevId(8 + (i % 2) as i32), op, 4096, Some(i * 100), 900_000 + i * 1000)
+            })
+            .collect()
+    }
+
+    fn rollups(ios: &[Io]) -> Vec<Rollup> {
+        let mut builder = RollupBuilder::default();
+        builder.push_ios(ios);
+        builder.finish()
+    }
+
+    fn plan(step_ns: i64, by: GroupBy) -> TimelinePlan {
+        TimelinePlan { by, extended: true, ..TimelinePlan::new(Window::new(2 * S, 18 * S), step_ns) }
+    }
+
+    #[test]
+    fn rows_are_those_of_the_single_ios() {
+        let ios = ios();
+        for (step, by) in [(S, GroupBy::Device), (3 * S, GroupBy::Device), (S, GroupBy::All)] {
+            let mut exact = Timeline::new(plan(step, by)).expect("a plan");
+            ios.iter().for_each(|io| exact.push(io).expect("in order"));
+            exact.finish(20 * S).expect("finishes");
+            let exact: Vec<Row> = std::iter::from_fn(|| exact.next_row()).collect();
+            let mut timeline = RollupTimeline::new(plan(step, by)).expect("a plan");
+            rollups(&ios).iter().for_each(|r| timeline.push(r));
+            let rows = timeline.finish(20 * S).expect("finishes");
+            assert_eq!(rows.len(), exact.len());
+            for (got, want) in rows.iter().zip(&exact) {
+                assert_eq!(
+                    (got.from_ns, got.to_ns, got.key, got.flows),
+                    (want.from_ns, want.to_ns, want.key, want.flows)
+                );
+                let (got, want) = (got.extended.expect("asked for"), want.extended.expect("asked for"));
+                let near = |a: Option<f64>, b: Option<f64>, error: f64| match (a, b) {
+                    (Some(a), Some(b)) => (a - b).abs() <= error * b + 1e-9,
+                    (a, b) => a == b,
+                };
+                assert!(
+                    near(got.r_p99_us, want.r_p99_us, 0.04) && near(got.w_p99_us, want.w_p99_us, 0.04),
+                    "{got:?} {want:?}"
+                );
+                assert!(near(got.inflight_mean, want.inflight_mean, 1e-9), "{got:?} {want:?}");
+                let joined = by == GroupBy::All;
+                assert!(
+                    joined
+                        || (near(got.busy_percent, want.busy_percent, 1e-9) && got.inflight_max == want.inflight_max)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn idle_slots_are_there_and_losses_mark_theirs() {
+        let mut builder = RollupBuilder::default();
+        builder.push_ios(&ios()[..100]);
+        builder.lost(&Lost { ios: Some(50), ..Lost::somewhere(0, 3 * S + 5, LossReason::RingFull) });
+        let mut timeline = RollupTimeline::new(TimelinePlan::new(Window::new(0, 10 * S), S)).expect("a plan");
+        let sums = builder.finish();
+        sums.iter().for_each(|r| timeline.push(r));
+        let rows = timeline.finish(10 * S).expect("finishes");
+        let lossy: Vec<i64> = rows.iter().filter(|r| r.lossy).map(|r| r.from_ns / S).collect();
+        assert_eq!((rows.len(), lossy), (10, vec![3]));
+        let by_device = TimelinePlan { by: GroupBy::Device, ..TimelinePlan::new(Window::new(0, 10 * S), S) };
+        let mut timeline = RollupTimeline::new(by_device).expect("a plan");
+        sums.iter().for_each(|r| timeline.push(r));
+        let marked = timeline.finish(10 * S).expect("finishes").into_iter().filter(|r| r.lossy).count();
+        assert_eq!(marked, 2, "either device");
+        assert!(rows[8].flows.iter().all(|f| f.ios == 0) && rows[8].known);
+    }
+}

@@ -1,0 +1,111 @@
+//! What a device did in one second or one minute: sums and histograms that stay when single I/Os must go.
+
+use super::{CallHistogram, Class, DevId, Io};
+
+/// Sums over the I/Os of one device and class that completed in one slot, or of all its classes together. Rows of one key
+/// may be several: merging is addition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollup {
+    /// Length of the slot in seconds.
+    pub step_s: i32,
+    /// Its beginning, in nanoseconds since the recording's start: a multiple of the step.
+    pub at_ns: i64,
+    /// The device; `None` of losses whose device is not known.
+    pub dev: Option<DevId>,
+    /// The class; `None` stands for all together.
+    pub class: Option<Class>,
+    /// I/Os completed.
+    pub ios: i64,
+    /// Bytes that they moved.
+    pub bytes: i64,
+    /// Merges that went into them; like the next two `None` if it is not known of each of them.
+    pub merges: Option<i64>,
+    /// How many of them failed.
+    pub errors: Option<i64>,
+    /// Time from start to issue, summed.
+    pub queue_sum_ns: Option<i64>,
+    /// Time from issue to completion, summed.
+    pub device_sum_ns: i64,
+    /// Time in flight, of all classes together.
+    pub flight: Option<Flight>,
+    /// I/Os known to be missing; `None` if not even how many.
+    pub lost_ios: Option<i64>,
+    /// Time from start to completion.
+    pub total: CallHistogram,
+    /// Time from issue to completion.
+    pub device: CallHistogram,
+}
+
+/// How busy a device was in a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flight {
+    /// Time with any I/O in flight.
+    pub busy_ns: i64,
+    /// Time in flight, summed over I/Os.
+    pub in_flight_ns: i64,
+    /// Most I/Os in flight at one moment.
+    pub in_flight_max: i64,
+}
+
+impl Rollup {
+    /// Nothing happened yet.
+    pub fn empty(step_s: i32, at_ns: i64, dev: Option<DevId>, class: Option<Class>) -> Rollup {
+        Rollup {
+            step_s,
+            at_ns,
+            dev,
+            class,
+            ios: 0,
+            bytes: 0,
+            merges: Some(0),
+            errors: Some(0),
+            queue_sum_ns: Some(0),
+            device_sum_ns: 0,
+            flight: None,
+            lost_ios: Some(0),
+            total: CallHistogram::default(),
+            device: CallHistogram::default(),
+        }
+    }
+
+    /// Counts an I/O that completed in the slot.
+    pub fn count(&mut self, io: &Io) {
+        self.ios += 1;
+        self.bytes = self.bytes.saturating_add(io.bytes);
+        self.merges = add(self.merges, io.merges.map(i64::from));
+        self.errors = add(self.errors, io.error.map(|e| i64::from(e != 0)));
+        self.queue_sum_ns = add(self.queue_sum_ns, io.queue_ns);
+        self.device_sum_ns = self.device_sum_ns.saturating_add(io.device_ns);
+        self.total.add(io.total_ns(), 1);
+        self.device.add(io.device_ns, 1);
+    }
+
+    /// Adds another row: of the same slot, or of another one of the step that both become parts of.
+    pub fn add(&mut self, other: &Rollup) {
+        self.ios += other.ios;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.merges = add(self.merges, other.merges);
+        self.errors = add(self.errors, other.errors);
+        self.queue_sum_ns = add(self.queue_sum_ns, other.queue_sum_ns);
+        self.device_sum_ns = self.device_sum_ns.saturating_add(other.device_sum_ns);
+        self.lost_ios = add(self.lost_ios, other.lost_ios);
+        self.total.merge(&other.total);
+        self.device.merge(&other.device);
+        if let Some(of) = other.flight {
+            let f = self.flight.get_or_insert_default();
+            f.busy_ns = f.busy_ns.saturating_add(of.busy_ns);
+            f.in_flight_ns = f.in_flight_ns.saturating_add(of.in_flight_ns);
+            f.in_flight_max = f.in_flight_max.max(of.in_flight_max);
+        }
+    }
+
+    /// Whether it says anything.
+    pub fn is_empty(&self) -> bool {
+        self.ios == 0 && self.lost_ios == Some(0) && self.flight.is_none_or(|f| f == Flight::default())
+    }
+}
+
+/// A sum of which one part is not known is not known.
+fn add(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.saturating_add(b?))
+}

@@ -1,0 +1,419 @@
+//! The size limit of a recording root: across recordings, restarts and hosts.
+//!
+//! Single I/Os go first, the oldest recording's first, then the oldest rollups of a second, then whole recordings. Only
+//! recordings that nobody writes to are touched; the one that grows keeps its own limit ([`super::WriterOptions`]).
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use super::disk::BLOCK;
+use super::error::StoreError;
+use super::frame_encoder::FrameEncoder;
+use super::meta_file;
+use super::parquet_write::FileEncoder;
+use super::reader::Recording;
+use super::rollups::{ROLLUP, parse_name};
+use super::root::{Root, Stored};
+use super::schema::Table;
+use super::segment;
+use super::wal::{self, FRAME_HEADER};
+use crate::model::{LossReason, Lost, TableManifest};
+use crate::private::{Access, PrivateDir};
+
+/// The tables of single observations.
+const SINGLE: [Table; 4] = [Table::Io, Table::Counters, Table::Requests, Table::Names];
+/// Rollups of a second stay so long, as long as they take less than their share.
+const SECONDS_STAY_NS: i64 = 7 * 86_400 * 1_000_000_000;
+/// One in so many bytes may be rollups of a second that are older.
+const SECONDS_SHARE: u64 = 20;
+
+/// What a root may take of the disk.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// All of it.
+    pub keep_bytes: u64,
+    /// Who may read what is written.
+    pub access: Access,
+}
+
+/// What had to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Freed {
+    /// Recordings that lost their single I/Os.
+    pub of_ios: usize,
+    /// Recordings that lost their rollups of a second.
+    pub of_seconds: usize,
+    /// Recordings that are gone.
+    pub whole: usize,
+}
+
+/// What a recording takes of the disk, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Sizes {
+    single: u64,
+    seconds: u64,
+    rest: u64,
+}
+
+impl Sizes {
+    fn total(self) -> u64 {
+        self.single + self.seconds + self.rest
+    }
+}
+
+impl Budget {
+    /// Removes what is oldest until everything in `root` but the recording at `growing` takes at most `limit_bytes`.
+    ///
+    /// # Errors
+    /// The root or a recording in it is not this user's own, or the file system refuses.
+    pub fn make_room(
+        &self,
+        root: &Path,
+        growing: Option<&Path>,
+        limit_bytes: u64,
+        now_unix_ns: i64,
+    ) -> Result<Freed, StoreError> {
+        let mut freed = Freed::default();
+        let Some(found) = Root::open(root)? else { return Ok(freed) };
+        let mut closed: Vec<(Stored, Sizes)> = Vec::new();
+        for stored in found.recordings().iter().filter(|r| Some(r.path.as_path()) != growing) {
+            own(&stored.path, self.access)?;
+            closed.push((stored.clone(), sizes(&stored.path)?));
+        }
+        closed.sort_by_key(|(stored, _)| stored.start_unix_ns);
+        // The directories of the root and its hosts, and the lock.
+        let fixed = (found.hosts().len() as u64 + 2) * BLOCK;
+        loop {
+            let used: u64 = closed.iter().map(|(_, s)| s.total()).sum::<u64>() + fixed;
+            if used <= limit_bytes {
+                return Ok(freed);
+            }
+            let Some((at, what)) = self.next_to_go(&closed, now_unix_ns) else { return Ok(freed) };
+            let path = closed[at].0.path.clone();
+            match what {
+                Tier::Single => {
+                    drop_single(&path, self.access)?;
+                    freed.of_ios += 1;
+                }
+                Tier::Seconds => {
+                    drop_seconds(&path, self.access)?;
+                    freed.of_seconds += 1;
+                }
+                Tier::Whole => {
+                    drop_whole(&path, self.access)?;
+                    freed.whole += 1;
+                    closed.remove(at);
+                    continue;
+                }
+            }
+            // What went is not tried again, whatever the file system says of it.
+            let now = sizes(&path)?;
+            closed[at].1 = match what {
+                Tier::Single => Sizes { single: 0, ..now },
+                _ => Sizes { seconds: 0, ..now },
+            };
+        }
+    }
+
+    fn next_to_go(&self, closed: &[(Stored, Sizes)], now_unix_ns: i64) -> Option<(usize, Tier)> {
+        let first = |has: fn(&Sizes) -> bool| closed.iter().position(|(_, s)| has(s));
+        let seconds: u64 = closed.iter().map(|(_, s)| s.seconds).sum();
+        let oldest_seconds = first(|s| s.seconds > 0);
+        // A recording is at most a day long: what began before the limit and a day is older than the limit.
+        let old = |at: &usize| {
+            closed[*at].0.start_unix_ns < now_unix_ns.saturating_sub(SECONDS_STAY_NS + 86_400 * 1_000_000_000)
+        };
+        if let Some(at) = oldest_seconds.filter(old)
+            && seconds > self.keep_bytes / SECONDS_SHARE
+        {
+            return Some((at, Tier::Seconds));
+        }
+        let single = first(|s| s.single > 0).map(|at| (at, Tier::Single));
+        single.or(oldest_seconds.map(|at| (at, Tier::Seconds))).or((!closed.is_empty()).then_some((0, Tier::Whole)))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tier {
+    Single,
+    Seconds,
+    Whole,
+}
+
+/// Opens a recording of this user's own: nobody else can have put something else there.
+fn own(path: &Path, access: Access) -> Result<PrivateDir, StoreError> {
+    PrivateDir::open_own(path, access).map_err(|e| StoreError::io(path, "write to", e))
+}
+
+/// What the files below a recording take, directories included.
+fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
+    let mut sizes = Sizes { rest: BLOCK, ..Sizes::default() };
+    for (dir, name, bytes) in files(recording)? {
+        let place = match dir.as_str() {
+            "wal" if wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t)) => &mut sizes.single,
+            ROLLUP if parse_name(&name).is_some_and(|(step, _)| step == 1) => &mut sizes.seconds,
+            dir if SINGLE.iter().any(|t| t.name() == dir) => &mut sizes.single,
+            _ => &mut sizes.rest,
+        };
+        *place += bytes;
+    }
+    Ok(sizes)
+}
+
+/// Directory (empty: the recording's own), name and bytes of everything in a recording, which has one level of directories;
+/// a directory comes as itself with no name.
+fn files(recording: &Path) -> Result<Vec<(String, String, u64)>, StoreError> {
+    let mut found = Vec::new();
+    let failed = |e| StoreError::io(recording, "read", e);
+    for (name, meta) in entries(recording).map_err(failed)? {
+        if !meta.is_dir() {
+            found.push((String::new(), name, on_disk(&meta)));
+            continue;
+        }
+        for (inner, meta) in entries(&recording.join(&name)).map_err(failed)? {
+            found.push((name.clone(), inner, on_disk(&meta)));
+        }
+        found.push((name, String::new(), on_disk(&meta)));
+    }
+    Ok(found)
+}
+
+fn entries(dir: &Path) -> io::Result<Vec<(String, fs::Metadata)>> {
+    let mut out = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.metadata() {
+            Ok(meta) => out.push((entry.file_name().to_string_lossy().into_owned(), meta)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(out)
+}
+
+#[cfg(unix)]
+fn on_disk(meta: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::blocks(meta) * 512
+}
+
+#[cfg(not(unix))]
+fn on_disk(meta: &fs::Metadata) -> u64 {
+    super::disk::allocated(meta.len())
+}
+
+/// Removes the single observations of a recording. First it says so: whatever happens after that, nobody takes what is
+/// missing for damage or for a quiet disk.
+fn drop_single(path: &Path, access: Access) -> Result<(), StoreError> {
+    let dir = own(path, access)?;
+    let recording = Recording::open(path)?;
+    let end_ns = recording.end_ns();
+    let said = |l: &Lost| l.reason == LossReason::Retention && l.to_ns >= end_ns;
+    if !recording.lost(i64::MIN..i64::MAX).iter().any(said) {
+        say_removed(&dir, &recording, end_ns)?;
+    }
+    for (table, name, _) in files(path)? {
+        let of_wal = table == "wal" && wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t));
+        if !name.is_empty() && (of_wal || SINGLE.iter().any(|t| t.name() == table)) {
+            remove(&dir, &format!("{table}/{name}"))?;
+        }
+    }
+    for table in SINGLE {
+        remove_dir(&dir, table.name())?;
+    }
+    Ok(())
+}
+
+/// Notes as a loss what is about to go, and takes it out of the list of tables.
+fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(), StoreError> {
+    let ios = i64::try_from(recording.ios_stored()).unwrap_or(i64::MAX);
+    let lost = Lost { ios: Some(ios), ..Lost::somewhere(0, end_ns, LossReason::Retention) };
+    let number = files(dir.path())?
+        .iter()
+        .filter_map(|(table, name, _)| match table.as_str() {
+            "lost" => segment::parse_name(name),
+            "wal" => wal::parse_name(name).filter(|(t, _)| *t == Table::Lost).map(|(_, n)| n),
+            _ => None,
+        })
+        .max()
+        .map_or(1, |last| last + 1);
+    let (mut frame, mut file) = (Vec::new(), Vec::new());
+    wal::encode_frame(&[lost], &mut FrameEncoder::default(), &mut frame);
+    let name = format!("{}/{}", Table::Lost.name(), segment::file_name(number));
+    let frames = std::iter::once((&frame[FRAME_HEADER..], 1));
+    let encoded = FileEncoder::default().encode(Table::Lost, frames, &mut file);
+    encoded.map_err(|e| StoreError::Damaged { path: dir.path().join(&name), what: e.to_string() })?;
+    let written = dir.make_dir(Table::Lost.name()).and_then(|()| dir.write_atomically(&name, &file));
+    written.map_err(|e| StoreError::io(&dir.path().join(&name), "write", e))?;
+    let mut meta = recording.meta().clone();
+    if let Some(tables) = &mut meta.tables {
+        tables.retain(|name, _| SINGLE.iter().all(|t| t.name() != name));
+        let none = TableManifest { segments: 0, first: number, last: number, rows: 0 };
+        let of = tables.entry(Table::Lost.name().to_owned()).or_insert(none);
+        (of.segments, of.last, of.rows) = (of.segments + 1, number, of.rows + 1);
+    }
+    meta_file::write(dir, &meta).map(drop)
+}
+
+fn drop_seconds(path: &Path, access: Access) -> Result<(), StoreError> {
+    let dir = own(path, access)?;
+    let seconds = |name: &str| parse_name(name).is_some_and(|(step, _)| step == 1);
+    let found = files(path)?;
+    let mut names = found.iter().filter(|(table, name, _)| table == ROLLUP && seconds(name));
+    names.try_for_each(|(table, name, _)| remove(&dir, &format!("{table}/{name}")))
+}
+
+/// The description goes last: until then it is a recording, and can be removed again.
+fn drop_whole(path: &Path, access: Access) -> Result<(), StoreError> {
+    let dir = own(path, access)?;
+    let found = files(path)?;
+    for (table, name, _) in found.iter().filter(|(table, name, _)| !table.is_empty() && !name.is_empty()) {
+        remove(&dir, &format!("{table}/{name}"))?;
+    }
+    for (table, ..) in found.iter().filter(|(table, name, _)| !table.is_empty() && name.is_empty()) {
+        remove_dir(&dir, table)?;
+    }
+    for (_, name, _) in found.iter().filter(|(table, ..)| table.is_empty()) {
+        remove(&dir, name)?;
+    }
+    let (parent, name) = PrivateDir::holding(path, access).map_err(|e| StoreError::io(path, "remove", e))?;
+    parent.remove_dir(name).map_err(|e| StoreError::io(path, "remove", e))
+}
+
+fn remove(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
+    match dir.remove_file(name) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(&dir.path().join(name), "remove", e)),
+        _ => Ok(()),
+    }
+}
+
+fn remove_dir(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
+    match dir.remove_dir(name) {
+        Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(StoreError::io(&dir.path().join(name), "remove", e))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{DevId, Io, Op, RecorderCost, RecordingMeta, Source};
+    use crate::rollup::{RollupBuilder, minutes};
+    use crate::store::{IoColumns, RecordingWriter, WriterOptions, read_rollups};
+    use std::path::PathBuf;
+
+    const S: i64 = 1_000_000_000;
+    const DAY: i64 = 86_400 * S;
+
+    /// A recording of `ios` I/Os in 1000 s with rollups; cut off like by `kill -9` unless `whole`.
+    fn record(root: &Path, start_unix_ns: i64, ios: i64, whole: bool) -> PathBuf {
+        let host = root.join(Root::host_directory("h"));
+        fs::create_dir_all(&host).expect("makes");
+        let path = host.join(Root::recording_directory(start_unix_ns));
+        let meta = RecordingMeta::new(Source::Ebpf, start_unix_ns);
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let mut rollups = RollupBuilder::default();
+        for i in 0..ios {
+            let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
+            let io = Io::new(i * 1000 * S / ios, DevId(8), Op::READ, 4096, Some(5), (mixed % 90_000) as i64);
+            let io = Io { sector: Some(mixed as i64), ..io };
+            writer.push_ios(&[io]).expect("writes");
+            rollups.push_ios(&[io]);
+        }
+        writer.tick(1000 * S).expect("writes");
+        let rows = rollups.finish();
+        assert!(
+            writer.write_rollups(1, &rows).expect("writes")
+                && writer.write_rollups(60, &minutes(&rows)).expect("writes")
+        );
+        if whole {
+            writer.finish(1000 * S, RecorderCost::default()).expect("finishes");
+        }
+        path
+    }
+
+    fn du(path: &Path) -> u64 {
+        let own = on_disk(&fs::symlink_metadata(path).expect("there"));
+        let below = entries(path).map_or(0, |list| {
+            list.iter().map(|(name, meta)| if meta.is_dir() { du(&path.join(name)) } else { on_disk(meta) }).sum()
+        });
+        own + below
+    }
+
+    fn budget() -> Budget {
+        Budget { keep_bytes: 1 << 30, access: Access::OWNER }
+    }
+
+    fn rollups(path: &Path, step_s: i32) -> usize {
+        let mut n = 0;
+        read_rollups(path, step_s, 0..i64::MAX, |_| n += 1).expect("reads");
+        n
+    }
+
+    #[test]
+    fn what_is_oldest_goes_first_and_says_so() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let root = tmp.path();
+        let paths: Vec<PathBuf> = (0..4).map(|i| record(root, DAY + i * 2000 * S, 50_000, i != 1)).collect();
+        // As the budget counts: directories too, which some file systems keep elsewhere.
+        let counted = || 3 * BLOCK + paths.iter().map(|p| sizes(p).expect("sizes").total()).sum::<u64>();
+        let now = DAY + 8000 * S;
+        assert_eq!(budget().make_room(root, None, counted(), now).expect("room"), Freed::default());
+        let ios_of = |path: &Path| Recording::open(path).expect("opens").ios_stored();
+        // One byte less, and the oldest recording's I/Os go; one that was cut off is trimmed like another.
+        for gone in [1, 2] {
+            let limit = counted() - 1;
+            let freed = budget().make_room(root, None, limit, now).expect("room");
+            assert_eq!(freed, Freed { of_ios: 1, ..Freed::default() }, "{gone}");
+            assert!(du(root) <= limit, "{} > {limit}", du(root));
+            let left: Vec<u64> = paths.iter().map(|p| ios_of(p)).collect();
+            assert_eq!(left.iter().filter(|n| **n == 0).count(), gone, "{left:?}");
+            assert!(left[gone..].iter().all(|n| *n == 50_000) && rollups(&paths[0], 1) == 2000, "{left:?}");
+        }
+        for path in &paths[..2] {
+            let trimmed = Recording::open(path).expect("opens");
+            assert!(trimmed.warnings().is_empty(), "{:?}", trimmed.warnings());
+            let lost = trimmed.lost(i64::MIN..i64::MAX);
+            assert_eq!((lost.len(), lost[0].reason, lost[0].ios), (1, LossReason::Retention, Some(50_000)));
+            assert!(trimmed.ios(0..i64::MAX, IoColumns::ALL).next().is_none());
+        }
+        let freed = budget().make_room(root, Some(&paths[3]), 0, now).expect("all that can");
+        assert_eq!((freed.whole, freed.of_ios), (3, 1));
+        assert!(ios_of(&paths[3]) == 50_000 && paths[..3].iter().all(|p| !p.exists()), "the growing one stays");
+    }
+
+    #[test]
+    fn seconds_of_the_last_week_outlive_ios_and_older_ones_do_not() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let root = tmp.path();
+        let old = record(root, DAY, 5_000, true);
+        let new = record(root, 20 * DAY, 5_000, true);
+        let small = Budget { keep_bytes: du(root), ..budget() };
+        let freed = small.make_room(root, None, du(root) - 1, 20 * DAY + 1000 * S).expect("room");
+        assert_eq!(freed, Freed { of_seconds: 1, ..Freed::default() });
+        assert_eq!((rollups(&old, 1), rollups(&old, 60) > 0, rollups(&new, 1)), (0, true, 2000));
+        let freed = small.make_room(root, None, sizes(&new).expect("sizes").rest * 4, 20 * DAY).expect("room");
+        assert_eq!(freed.of_ios, 2, "single I/Os before the seconds of the last week: {freed:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_another_user_could_have_put_there_is_not_touched() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let root = tmp.path().join("root");
+        let path = record(&root, DAY, 1000, true);
+        let victim = record(&tmp.path().join("elsewhere"), DAY, 1000, true);
+        symlink(&victim, path.with_file_name("start_ns=9")).expect("links");
+        fs::remove_dir_all(path.join("names")).ok();
+        symlink(victim.join("io"), path.join("names")).expect("links");
+        budget().make_room(&root, None, 0, DAY).expect("all that can");
+        assert_eq!(Recording::open(&victim).expect("opens").ios_stored(), 1000);
+        let path = record(&root, 2 * DAY, 1000, true);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).expect("ours");
+        let refused = budget().make_room(&root, None, 0, DAY).expect_err("others may write").to_string();
+        assert!(refused.contains("other users may write"), "{refused}");
+    }
+}

@@ -1,0 +1,266 @@
+//! Where a session's observations go: the recording that grows, and for a moment the one before it.
+//!
+//! A session that goes on in another recording keeps its probes and its clock; times are moved to the new start here, and
+//! what completed before it still goes to the old recording. Nothing is lost or doubled in between.
+
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+
+use anyhow::{Result, anyhow};
+use iolens_core::model::{Device, Io, Observation, RecorderCost, Request};
+use iolens_core::store::{RecordingSummary, WriterStatus};
+
+use crate::pipeline::{Pipeline, WriterEnded};
+
+/// One recording.
+struct Output {
+    pipeline: Pipeline,
+    /// Its start in the session's time.
+    from_ns: i64,
+    path: PathBuf,
+}
+
+/// A recording that is ended on a thread of its own: closing segments takes longer than the rings can wait.
+type Closing = JoinHandle<(PathBuf, Result<RecordingSummary>)>;
+
+/// All recordings of a session that are not closed yet.
+pub struct Outputs {
+    current: Output,
+    previous: Option<(Output, RecorderCost)>,
+    closing: Vec<Closing>,
+}
+
+/// A recording that was ended while the session went on.
+#[derive(Debug)]
+pub struct Closed {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What came of it.
+    pub result: Result<RecordingSummary>,
+}
+
+impl Outputs {
+    /// Begins with one recording, whose time is the session's.
+    pub fn new(pipeline: Pipeline, path: PathBuf) -> Outputs {
+        Outputs { current: Output { pipeline, from_ns: 0, path }, previous: None, closing: Vec::new() }
+    }
+
+    /// The start of the recording that grows, in the session's time.
+    pub fn began_ns(&self) -> i64 {
+        self.current.from_ns
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &PathBuf {
+        &self.current.path
+    }
+
+    /// Goes on in another recording with what completes from `from_ns` on.
+    pub fn rotate(&mut self, pipeline: Pipeline, path: PathBuf, from_ns: i64, cost: RecorderCost) {
+        // Two in a row within the time that a late I/O takes: the first is settled, whatever comes.
+        self.settle(i64::MAX);
+        let old = std::mem::replace(&mut self.current, Output { pipeline, from_ns, path });
+        self.previous = Some((old, cost));
+    }
+
+    /// All that completed before `complete_to_ns` has come: the recording before ends when nothing can belong to it.
+    pub fn settle(&mut self, complete_to_ns: i64) {
+        if complete_to_ns < self.current.from_ns {
+            return;
+        }
+        if let Some((old, cost)) = self.previous.take() {
+            let end_ns = self.current.from_ns - old.from_ns;
+            self.closing.push(std::thread::spawn(move || (old.path, old.pipeline.finish(end_ns, cost))));
+        }
+    }
+
+    /// Recordings whose end is written by now; all of them if `wait`.
+    pub fn closed(&mut self, wait: bool) -> Vec<Closed> {
+        let done = self.closing.extract_if(.., |c| wait || c.is_finished());
+        let joined = done.map(|c| match c.join() {
+            Ok((path, result)) => Closed { path, result },
+            Err(_) => Closed { path: PathBuf::new(), result: Err(anyhow!("the end of a recording panicked")) },
+        });
+        joined.collect()
+    }
+
+    /// Whether the recording before the one that grows is not closed yet.
+    pub fn is_closing(&self) -> bool {
+        self.previous.is_some() || !self.closing.is_empty()
+    }
+
+    /// An empty batch to be filled.
+    pub fn batch(&self) -> Vec<Io> {
+        self.current.pipeline.batch()
+    }
+
+    /// Hands over I/Os in the session's time.
+    ///
+    /// # Errors
+    /// The writer has ended.
+    pub fn send_ios(&mut self, mut ios: Vec<Io>) -> Result<(), WriterEnded> {
+        let from_ns = self.current.from_ns;
+        if from_ns > 0 {
+            if let Some((old, _)) = &mut self.previous {
+                let mut before: Vec<Io> = ios.extract_if(.., |io| io.done_ns < from_ns).collect();
+                before.iter_mut().for_each(|io| io.done_ns -= old.from_ns);
+                old.pipeline.send_ios(before)?;
+            }
+            // What comes later than the source promised belongs to the very beginning.
+            ios.iter_mut().for_each(|io| io.done_ns = (io.done_ns - from_ns).max(0));
+        }
+        self.current.pipeline.send_ios(ios)
+    }
+
+    /// Hands over anything else in the session's time.
+    ///
+    /// # Errors
+    /// The writer has ended.
+    pub fn send(&mut self, mut others: Vec<Observation>) -> Result<(), WriterEnded> {
+        let from_ns = self.current.from_ns;
+        if from_ns > 0 {
+            if let Some((old, _)) = &mut self.previous {
+                let before: Vec<Observation> = others.extract_if(.., |o| o.at_ns() < from_ns).collect();
+                old.pipeline.send(before.into_iter().map(|o| moved(o, old.from_ns)).collect())?;
+            }
+            others = others.into_iter().map(|o| moved(o, from_ns)).collect();
+        }
+        self.current.pipeline.send(others)
+    }
+
+    /// The devices there are now; those that went before the recording began are not its own.
+    ///
+    /// # Errors
+    /// The writer has ended.
+    pub fn send_devices(&mut self, devices: &[Device]) -> Result<(), WriterEnded> {
+        self.current.pipeline.send_devices(devices_from(devices, self.current.from_ns))
+    }
+
+    /// What is known by now of open file-level requests.
+    ///
+    /// # Errors
+    /// The writer has ended.
+    pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
+        self.current.pipeline.send_open_requests(open)
+    }
+
+    /// I/Os that could not be handed to the recording that grows.
+    pub fn refused_ios(&self) -> i64 {
+        self.current.pipeline.refused_ios()
+    }
+
+    /// How the recording that grows is doing.
+    pub fn status(&self) -> WriterStatus {
+        self.current.pipeline.status()
+    }
+
+    /// Ends all of them, the last at `end_ns` of the session's time.
+    ///
+    /// # Errors
+    /// What went wrong in the last one's writer.
+    pub fn finish(mut self, end_ns: i64, cost: RecorderCost) -> Result<(PathBuf, RecordingSummary)> {
+        self.settle(i64::MAX);
+        let stored = self.current.pipeline.finish(end_ns - self.current.from_ns, cost);
+        for closing in self.closing {
+            // Its own trouble was its own recording's; what it could write is there.
+            drop(closing.join());
+        }
+        Ok((self.current.path, stored?))
+    }
+}
+
+/// `devices` as a recording that begins at `from_ns` has them.
+pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
+    let there = devices.iter().filter(|d| d.removed_ns.is_none_or(|at| at >= from_ns));
+    let moved = |at: Option<i64>| at.map(|at| at - from_ns).filter(|at| *at >= 0);
+    let device = |d: &Device| Device { added_ns: moved(d.added_ns), removed_ns: moved(d.removed_ns), ..d.clone() };
+    there.map(device).collect()
+}
+
+/// An observation in the time of a recording that begins at `from_ns`.
+fn moved(mut o: Observation, from_ns: i64) -> Observation {
+    let of = |ns: &mut i64| *ns = (*ns - from_ns).max(0);
+    match &mut o {
+        Observation::Io(io) => of(&mut io.done_ns),
+        Observation::Counters(c) => of(&mut c.at_ns),
+        Observation::Lost(l) => {
+            of(&mut l.from_ns);
+            of(&mut l.to_ns);
+        }
+        Observation::Mark(m) => of(&mut m.at_ns),
+        Observation::Name(n) => of(&mut n.at_ns),
+        Observation::Request(r) => {
+            // It may have begun before the recording.
+            r.start_ns -= from_ns;
+            of(&mut r.end_ns);
+        }
+    }
+    o
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::model::{DevId, LossReason, Lost, Mark, Op, RecordingMeta, Source};
+    use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
+    use iolens_observe::counters::monotonic_ns;
+    use std::path::Path;
+
+    fn pipeline(path: &Path) -> Pipeline {
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let writer = RecordingWriter::create(path, meta, WriterOptions::default()).unwrap();
+        Pipeline::start(writer, monotonic_ns(), false).unwrap()
+    }
+
+    fn ios(done: &[i64]) -> Vec<Io> {
+        done.iter().map(|ns| Io::new(*ns, DevId(8), Op::READ, 512, Some(1), 2)).collect()
+    }
+
+    fn done(path: &Path) -> Vec<i64> {
+        let recording = Recording::open(path).unwrap();
+        recording.ios(0..i64::MAX, IoColumns::ALL).flat_map(|b| b.unwrap()).map(|io| io.done_ns).collect()
+    }
+
+    #[test]
+    fn what_completed_before_goes_to_the_recording_before_and_each_has_its_own_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b, c) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
+        let mut outputs = Outputs::new(pipeline(&a), a.clone());
+        outputs.send_ios(ios(&[10, 20])).unwrap();
+        outputs.rotate(pipeline(&b), b.clone(), 100, RecorderCost::default());
+        outputs.send_ios(ios(&[90, 99, 100, 130])).unwrap();
+        let lost = |ns| Observation::Lost(Lost { ios: Some(1), ..Lost::somewhere(ns - 5, ns, LossReason::RingFull) });
+        let mark = |at_ns| Observation::Mark(Mark { at_ns, kind: "phase".to_owned(), text: String::new() });
+        outputs.send(vec![lost(98), lost(103), mark(99), mark(150)]).unwrap();
+        outputs.settle(99);
+        assert!(outputs.is_closing() && outputs.previous.is_some(), "something may still come");
+        outputs.settle(100);
+        let closed = outputs.closed(true);
+        assert_eq!((closed.len(), &closed[0].path, closed[0].result.as_ref().unwrap().ios), (1, &a, 4));
+        outputs.send_ios(ios(&[95, 160])).unwrap();
+        outputs.rotate(pipeline(&c), c.clone(), 200, RecorderCost::default());
+        outputs.send_ios(ios(&[199, 201])).unwrap();
+        let (path, stored) = outputs.finish(300, RecorderCost::default()).unwrap();
+        assert_eq!((path, stored.ios), (c.clone(), 1));
+        assert_eq!((done(&a), done(&c)), (vec![10, 20, 90, 99], vec![1]));
+        assert_eq!(done(&b), [0, 0, 30, 60, 99], "95 came later than the source promised");
+        let of = |path: &Path| {
+            let r = Recording::open(path).unwrap();
+            let lost: Vec<(i64, i64)> = r.lost(0..i64::MAX).iter().map(|l| (l.from_ns, l.to_ns)).collect();
+            (r.end_ns(), lost, r.marks(0..i64::MAX).iter().map(|m| m.at_ns).collect::<Vec<_>>())
+        };
+        assert_eq!(of(&a), (100, vec![(93, 98)], vec![99]));
+        assert_eq!(of(&b), (100, vec![(0, 3)], vec![50]));
+    }
+
+    #[test]
+    fn devices_that_went_before_are_not_there() {
+        let gone = Device { removed_ns: Some(50), ..Device::named("sda", DevId(8)) };
+        let new = Device { added_ns: Some(150), ..Device::named("sdb", DevId(9)) };
+        let old = Device { added_ns: Some(20), ..Device::named("sdc", DevId(10)) };
+        let there = devices_from(&[gone, new, old], 100);
+        let of: Vec<(&str, Option<i64>)> = there.iter().map(|d| (d.name.as_str(), d.added_ns)).collect();
+        assert_eq!(of, [("sdb", Some(50)), ("sdc", None)]);
+    }
+}

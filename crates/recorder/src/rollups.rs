@@ -1,0 +1,122 @@
+//! Rollups of a recording that grows: gathered on the writer's thread, written as files a few times an hour.
+
+use anyhow::Result;
+use iolens_core::model::{Io, Observation, Rollup};
+use iolens_core::rollup::{RollupBuilder, minutes};
+use iolens_core::store::RecordingWriter;
+
+const MINUTE_NS: i64 = 60_000_000_000;
+/// So much time is in one file. What a killed recorder had not written is computed from its I/Os at the next start, which
+/// reads some ten million of them in a second.
+const FILE_NS: i64 = 10 * MINUTE_NS;
+/// Some 8 MiB: with very many devices files are written more often.
+const MAX_WAITING: usize = 16 << 10;
+/// I/Os that completed so long ago have come, unless the source says that it was late.
+const SETTLED_NS: i64 = 5_000_000_000;
+
+/// Gathers and writes.
+#[derive(Debug, Default)]
+pub struct Rollups {
+    builder: RollupBuilder,
+    waiting: Vec<Rollup>,
+    written_ns: i64,
+}
+
+impl Rollups {
+    /// Takes I/Os in the order of completion.
+    pub fn note(&mut self, ios: &[Io]) {
+        self.builder.push_ios(ios);
+    }
+
+    /// Takes losses from among others.
+    pub fn note_others(&mut self, others: &[Observation]) {
+        for o in others {
+            if let Observation::Lost(lost) = o {
+                self.builder.lost(lost);
+            }
+        }
+    }
+
+    /// Writes what is due at `now_ns`, nanoseconds since the recording's start.
+    ///
+    /// # Errors
+    /// The file system refuses; no room is no error, then it is tried again.
+    pub fn tick(&mut self, now_ns: i64, writer: &mut RecordingWriter) -> Result<()> {
+        self.builder.seen_until(now_ns - SETTLED_NS);
+        self.waiting.append(&mut self.builder.take());
+        if now_ns - self.written_ns < FILE_NS && self.waiting.len() < MAX_WAITING {
+            return Ok(());
+        }
+        self.written_ns = now_ns;
+        let last_ns = self.waiting.iter().map(|r| r.at_ns).max().unwrap_or(0);
+        // Whole minutes, so that most have one row; of a single one that is too much, what there is.
+        let whole_ns = last_ns / MINUTE_NS * MINUTE_NS;
+        let whole = |r: &mut Rollup| r.at_ns < whole_ns;
+        let mut due: Vec<Rollup> = self.waiting.extract_if(.., whole).collect();
+        if due.is_empty() && self.waiting.len() >= MAX_WAITING {
+            due.append(&mut self.waiting);
+        }
+        self.write(due, writer)
+    }
+
+    /// Writes all that is left.
+    ///
+    /// # Errors
+    /// As [`Rollups::tick`].
+    pub fn finish(mut self, writer: &mut RecordingWriter) -> Result<()> {
+        let mut due = std::mem::take(&mut self.waiting);
+        due.append(&mut std::mem::take(&mut self.builder).finish());
+        self.write(due, writer)
+    }
+
+    fn write(&mut self, mut due: Vec<Rollup>, writer: &mut RecordingWriter) -> Result<()> {
+        due.sort_by_key(|r| r.at_ns);
+        if !(writer.write_rollups(1, &due)? && writer.write_rollups(60, &minutes(&due))?) {
+            // Without room for these there is none for I/Os either, from which they could be computed again: what is
+            // more than memory should hold goes.
+            due.truncate(MAX_WAITING.saturating_sub(self.waiting.len()));
+            self.waiting.append(&mut due);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::model::{DevId, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{WriterOptions, read_rollups};
+
+    #[test]
+    fn files_come_every_ten_minutes_and_together_hold_every_second_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        let mut rollups = Rollups::default();
+        let mut whole = RollupBuilder::default();
+        let seconds = 1800;
+        for s in 0..seconds {
+            let ios: Vec<Io> = (0..3)
+                .map(|i| Io::new(s * 1_000_000_000 + i * 1000, DevId(8), Op::WRITE, 512, Some(10), 90_000 + s))
+                .collect();
+            rollups.note(&ios);
+            whole.push_ios(&ios);
+            rollups.tick(s * 1_000_000_000, &mut writer).unwrap();
+        }
+        let files = || std::fs::read_dir(path.join("rollup")).unwrap().count();
+        assert_eq!(files(), 4, "two of seconds, two of minutes");
+        rollups.finish(&mut writer).unwrap();
+        assert_eq!(files(), 6);
+        writer.finish(seconds * 1_000_000_000, RecorderCost::default()).unwrap();
+        let of = |step| {
+            let mut rows = Vec::new();
+            assert!(read_rollups(&path, step, 0..i64::MAX, |r| rows.push(r)).unwrap().is_empty());
+            rows
+        };
+        let expected = whole.finish();
+        assert_eq!(of(60), minutes(&expected));
+        assert_eq!(of(1), expected);
+    }
+}

@@ -1,0 +1,91 @@
+//! The recordings of a session, one after the other.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use iolens_core::model::{Device, RecordingMeta};
+use iolens_core::store::{RecordingWriter, Root, WriterOptions};
+use iolens_observe::counters::monotonic_ns;
+use iolens_observe::topology::{Host, own_cost, wall_clock_ns};
+
+use super::{Closed, Session, SessionOptions, devices_from, mark};
+use crate::feed::Feed;
+use crate::pipeline::Pipeline;
+
+/// Makes the directory and the writer of the recording that begins at `from_ns` of the session's time.
+pub(super) fn begin(
+    options: &SessionOptions,
+    feed: &Feed,
+    known: &[Device],
+    from_ns: i64,
+) -> Result<(Pipeline, PathBuf)> {
+    let start_ns = feed.start_ns() + from_ns;
+    let start_unix_ns = wall_clock_ns() - (monotonic_ns() - start_ns);
+    let host = Host::read("/".as_ref());
+    let meta = RecordingMeta {
+        start_monotonic_ns: Some(start_ns),
+        host: host.name,
+        kernel: host.kernel,
+        kernel_hz: host.hz,
+        devices: devices_from(known, from_ns),
+        recorder_tgid: i32::try_from(std::process::id()).ok(),
+        options: options.command_line.clone(),
+        limits: feed.limits().to_vec(),
+        ..RecordingMeta::new(feed.source(), start_unix_ns)
+    };
+    let writer_options = WriterOptions {
+        keep_bytes: options.keep_bytes,
+        access: options.access,
+        devices_table: options.always_on,
+        ..WriterOptions::default()
+    };
+    let path = match options.always_on {
+        true => options.output.join(Root::recording_directory(start_unix_ns)),
+        false => options.output.clone(),
+    };
+    let writer = RecordingWriter::create(&path, meta, writer_options)?;
+    Ok((Pipeline::start(writer, start_ns, options.always_on)?, path))
+}
+
+impl Session {
+    /// Goes on in another recording, with what completes from now on. Nothing is lost or doubled in between; the end of
+    /// the one before is written on a thread of its own, see [`Session::closed`].
+    ///
+    /// # Errors
+    /// There is no place for it, or the source failed; the recording before goes on then.
+    pub fn rotate(&mut self) -> Result<()> {
+        if !self.options.always_on || self.options.feed.files.is_some() {
+            bail!("only an always-on recording without file-level requests goes on in another one");
+        }
+        self.take()?;
+        let from_ns = monotonic_ns() - self.start_ns;
+        let (pipeline, path) = begin(&self.options, &self.feed, &self.known, from_ns)?;
+        let cost = self.cost();
+        self.send(vec![mark(from_ns - 1, "end", &format!("goes on in {}", path.display()))]);
+        self.outputs.rotate(pipeline, path, from_ns, cost);
+        self.known.retain(|d| d.removed_ns.is_none());
+        self.cpu_before_s = [None, own_cost().cpu_s];
+        self.send(vec![mark(from_ns, "start", "recording goes on")]);
+        Ok(())
+    }
+
+    /// Directory of the recording that grows.
+    pub fn path(&self) -> &PathBuf {
+        self.outputs.path()
+    }
+
+    /// When it began, in nanoseconds of the session's time ([`super::Progress::at_ns`]).
+    pub fn recording_from_ns(&self) -> i64 {
+        self.outputs.began_ns()
+    }
+
+    /// Recordings before it whose end has been written since the last call.
+    pub fn closed(&mut self) -> Vec<Closed> {
+        self.outputs.closed(false)
+    }
+
+    /// Whether the end of the recording before is still to be written.
+    pub fn is_closing(&self) -> bool {
+        self.outputs.is_closing()
+    }
+}
