@@ -4,6 +4,7 @@ mod import;
 pub mod iostat;
 mod lab;
 mod lab_fio;
+mod serve;
 mod share;
 mod signal;
 mod source;
@@ -20,6 +21,7 @@ use iolens_recorder::SourceChoice;
 pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
+pub use serve::{ServePlan, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
@@ -34,6 +36,7 @@ pub enum Plan {
     Report(ReportPlan),
     Zoom(ZoomPlan),
     Live(LivePlan),
+    Serve(ServePlan),
     Import(ImportPlan),
     Lab(LabPlan),
     Doctor(DoctorPlan),
@@ -51,7 +54,10 @@ pub enum Plan {
 impl Plan {
     /// Whether what the command is for goes to standard output, not into files or to a command that it runs.
     pub fn prints_data(&self) -> bool {
-        !matches!(self, Plan::Record(_) | Plan::Import(_) | Plan::Demo(_) | Plan::Throttle(_) | Plan::Enter(_))
+        !matches!(
+            self,
+            Plan::Record(_) | Plan::Serve(_) | Plan::Import(_) | Plan::Demo(_) | Plan::Throttle(_) | Plan::Enter(_)
+        )
     }
 }
 

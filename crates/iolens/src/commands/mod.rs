@@ -10,6 +10,7 @@ mod limits;
 mod live;
 mod record;
 mod report;
+mod serve;
 mod throttle;
 mod util;
 mod zoom;
@@ -28,6 +29,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Report(p) => report::run(&p),
         Plan::Zoom(p) => zoom::run(&p),
         Plan::Live(p) => live::run(&p),
+        Plan::Serve(p) => serve::run(p),
         Plan::Import(p) => import::run(&p),
         Plan::Lab(p) => lab::run(&p.experiment),
         Plan::Doctor(p) => doctor::run(&p),

@@ -20,6 +20,7 @@ mod private;
 mod real_life;
 mod record;
 mod self_check;
+mod serve;
 mod space;
 mod stacked;
 mod streams;

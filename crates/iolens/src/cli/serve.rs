@@ -1,0 +1,192 @@
+//! `iolens serve`, and its configuration file: the same names as the flags.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, CommandFactory as _, Parser};
+use iolens_core::private::Access;
+use iolens_recorder::SourceChoice;
+
+use super::share::ShareArgs;
+use super::source::source_choice;
+use super::units::parse_size;
+
+/// Record always: every disk, into a recording root, within a byte budget
+///
+/// Each start, each midnight (UTC) and each eighth of the budget begin a recording of their own in ROOT/host=NAME/, without a
+/// gap. What is oldest goes first: single I/Os, then sums per second, then sums per minute. `report`, `zoom` and `files` take
+/// the root and a time. SIGTERM ends it without a loss.
+///
+/// Examples:
+///   iolens serve                              every disk, 10 GiB in /var/lib/iolens
+///   iolens serve --rec /data/iolens --keep 100G
+///   iolens report /var/lib/iolens --at "10 min ago"
+#[derive(Debug, Clone, Default, Args)]
+#[command(verbatim_doc_comment)]
+pub struct ServePlan {
+    /// The recording root [default: /var/lib/iolens, without privileges ~/.local/state/iolens]
+    #[arg(long, value_name = "DIR")]
+    pub rec: Option<PathBuf>,
+    /// Never take more room on disk than this, over all recordings of the root, at least 64M [default: 10G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_keep)]
+    pub keep: Option<u64>,
+    /// Record this disk only (name, /dev/NAME or MAJ:MIN); may be repeated [default: every disk, new ones too]
+    #[arg(short, long = "device", value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Where the I/Os come from [default: auto]
+    #[arg(long, value_parser = source_choice())]
+    pub source: Option<SourceChoice>,
+    /// Read what is not given here from this file [default: /etc/iolens/iolens.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)] // flattened: it has no help of its own
+    pub share: ShareArgs,
+}
+
+/// What a root may take unless it is said.
+pub const USUAL_KEEP: u64 = 10 << 30;
+/// An eighth of it is the smallest recording that has a size limit of its own.
+const MIN_KEEP: u64 = 64 << 20;
+const USUAL_CONFIG: &str = "/etc/iolens/iolens.toml";
+
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct FromFile {
+    #[command(flatten)]
+    plan: ServePlan,
+}
+
+fn parse_keep(s: &str) -> Result<u64, String> {
+    match parse_size(s)? {
+        n if n < MIN_KEEP => {
+            Err(format!("give at least {}M: each of the recordings of a root takes an eighth", MIN_KEEP >> 20))
+        }
+        n => Ok(n),
+    }
+}
+
+impl ServePlan {
+    /// This with what its configuration file says beside it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or says what no flag is called.
+    pub fn with_config(self) -> Result<ServePlan> {
+        let usual = Path::new(USUAL_CONFIG);
+        let path = match &self.config {
+            Some(path) => path.clone(),
+            None if usual.exists() => usual.to_owned(),
+            None => return Ok(self),
+        };
+        let text = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let file = parse_config(&text).with_context(|| path.display().to_string())?;
+        Ok(ServePlan {
+            rec: self.rec.or(file.rec),
+            keep: self.keep.or(file.keep),
+            devices: if self.devices.is_empty() { file.devices } else { self.devices },
+            source: self.source.or(file.source),
+            config: Some(path),
+            share: ShareArgs {
+                group: self.share.group.or(file.share.group),
+                mode: self.share.mode.or(file.share.mode),
+            },
+        })
+    }
+
+    /// Who may read the root: besides the owner its group, unless it is said otherwise.
+    pub fn access(&self) -> Access {
+        match self.share.mode {
+            Some(_) => self.share.access(),
+            None => Access::new(0o640, self.share.group).unwrap_or_default(),
+        }
+    }
+}
+
+/// Every entry becomes the flag of its name.
+fn parse_config(text: &str) -> Result<ServePlan> {
+    let table: toml::Table = toml::from_str(text).map_err(|e| {
+        let line = e.span().map_or(1, |s| text[..s.start.min(text.len())].matches('\n').count() + 1);
+        anyhow::anyhow!("line {line}: {}", e.message().replace('\n', " "))
+    })?;
+    let command = FromFile::command();
+    let known: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).filter(|n| *n != "config").collect();
+    let mut words = Vec::new();
+    for (key, value) in &table {
+        if !known.contains(&key.as_str()) {
+            let nearest = known.iter().min_by_key(|name| distance(name, key)).copied().unwrap_or_default();
+            bail!("{key}: there is no such setting; the nearest is {nearest} (all: {})", known.join(", "));
+        }
+        let values = match value {
+            toml::Value::Array(list) => list.clone(),
+            one => vec![one.clone()],
+        };
+        for value in values {
+            words.push(match value {
+                toml::Value::String(s) => format!("--{key}={s}"),
+                toml::Value::Integer(n) => format!("--{key}={n}"),
+                other => bail!("{key}: give a text or a number, not {}", other.type_str()),
+            });
+        }
+    }
+    let parsed = FromFile::try_parse_from(words).map_err(|e| {
+        let text = e.to_string();
+        anyhow::anyhow!("{}", text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+    })?;
+    Ok(parsed.plan)
+}
+
+/// How many letters must be changed, added or left out to come from one word to another.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, cb) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_says_what_flags_say_and_flags_go_first() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let path = dir.path().join("c.toml");
+        std::fs::write(
+            &path,
+            "rec = \"/data\"\nkeep = \"2G\"\ndevice = [\"sda\", \"sdb\"]\nsource = \"ebpf\"\nmode = \"0600\"\n",
+        )
+        .expect("writes");
+        let given = ServePlan { keep: Some(1 << 30), config: Some(path), ..ServePlan::default() };
+        let plan = given.with_config().expect("a configuration");
+        assert_eq!((plan.rec.as_deref(), plan.keep), (Some(Path::new("/data")), Some(1 << 30)));
+        assert_eq!((plan.devices.len(), plan.source, plan.access()), (2, Some(SourceChoice::Ebpf), Access::OWNER));
+        assert_eq!(Some(ServePlan::default().access()), Access::new(0o640, None));
+    }
+
+    #[test]
+    fn a_bad_file_is_one_line_that_says_what_would_do() {
+        let said = |text: &str| parse_config(text).expect_err("bad").to_string();
+        let unknown = said("kep = \"1G\"");
+        assert!(unknown.starts_with("kep: ") && unknown.contains("the nearest is keep"), "{unknown}");
+        assert!(said("devices = \"sda\"").contains("the nearest is device"));
+        assert!(said("config = \"x\"").contains("no such setting"));
+        assert!(said("keep = \"1M\"").contains("at least 64M"));
+        assert!(said("keep = \"much\"").contains("expected a size"));
+        assert!(said("keep = true").contains("not boolean"));
+        assert!(said("rec = ").contains("line 1"));
+        assert!(["kep = 1", "keep = \"x\"", "rec = "].iter().all(|t| !said(t).contains('\n')));
+    }
+
+    #[test]
+    fn distances_of_words() {
+        assert_eq!((distance("keep", "keep"), distance("keep", "kep"), distance("", "abc")), (0, 1, 3));
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -1,0 +1,56 @@
+//! `iolens serve`: the always-on recorder.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use iolens_observe::topology::Topology;
+use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
+
+use super::devices::choose_devices;
+use crate::cli::{ServePlan, USUAL_KEEP};
+use crate::serve::Service;
+use crate::signals::Signals;
+
+/// Runs the command.
+///
+/// # Errors
+/// One line: what, where, what to do.
+pub fn run(plan: ServePlan) -> Result<u8> {
+    let plan = plan.with_config()?;
+    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
+    let signals = Signals::catch()?;
+    let service = Service {
+        root: match &plan.rec {
+            Some(dir) => dir.clone(),
+            None => usual_root()?,
+        },
+        keep_bytes: plan.keep.unwrap_or(USUAL_KEEP),
+        access: plan.access(),
+        session: SessionOptions {
+            always_on: true,
+            devices: choose_devices(&topology, &plan.devices)?,
+            output: PathBuf::new(),
+            keep_bytes: None,
+            access: plan.access(),
+            feed: FeedOptions::new(plan.source.unwrap_or(SourceChoice::Auto)),
+            command_line: std::env::args().collect(),
+            idle_poll_ns: SessionOptions::IDLE_POLL_NS,
+            until_ns: None,
+        },
+    };
+    service.run(topology, &signals)?;
+    Ok(0)
+}
+
+/// Where root keeps what services know, or a user's own.
+fn usual_root() -> Result<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/iolens"));
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
+    match state.filter(|s| s.is_absolute()) {
+        Some(state) => Ok(state.join("iolens")),
+        None => bail!("neither XDG_STATE_HOME nor HOME says where to record; give --rec DIR"),
+    }
+}

@@ -1,0 +1,143 @@
+//! Rows from rollups, where the size limit of a root has removed the single I/Os of a recording.
+
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
+use iolens_core::model::{DevId, Source};
+use iolens_core::store::{Recording, read_rollups, rollup_steps};
+
+use super::source;
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// The step in seconds of the finest rollups of a recording that has no single I/Os any more; `None` if it has them, or
+/// never had any.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn left(recording: &Recording) -> Result<Option<i32>> {
+    if recording.ios_stored() > 0 || recording.meta().source != Source::Ebpf {
+        return Ok(None);
+    }
+    Ok(rollup_steps(recording.path())?.first().copied())
+}
+
+/// `range` from and to where rollups of `step_s` begin.
+///
+/// # Errors
+/// They cannot be shown so: rows of another step, or of what rollups do not tell apart.
+pub fn window(step_s: i32, step_ns: i64, by: GroupBy, range: &Range<i64>) -> Result<Range<i64>> {
+    let own_ns = i64::from(step_s) * SECOND_NS;
+    if step_ns % own_ns != 0 {
+        bail!(
+            "the size limit removed the single I/Os of this time; sums of {step_s} s are left: give a --step of {step_s}s or a multiple"
+        );
+    }
+    if !matches!(by, GroupBy::All | GroupBy::Device) {
+        bail!("--by: the size limit removed the single I/Os of this time; the sums that are left know devices only");
+    }
+    eprintln!("iolens: the size limit removed the single I/Os of this time; the rows are sums of {step_s} s");
+    let from_ns = range.start.div_euclid(own_ns) * own_ns;
+    Ok(from_ns..(range.end.saturating_add(own_ns - 1)).div_euclid(own_ns) * own_ns)
+}
+
+/// The rows of `plan` over the devices that count.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn rows(
+    recording: &Recording,
+    step_s: i32,
+    plan: &TimelinePlan,
+    counts: impl Fn(DevId) -> bool,
+    end_ns: i64,
+) -> Result<Vec<Row>> {
+    let mut timeline = RollupTimeline::new(plan.clone())?;
+    let range = plan.window.from_ns..plan.window.to_ns;
+    let warnings = read_rollups(recording.path(), step_s, range, |r| {
+        if r.dev.is_none_or(&counts) {
+            timeline.push(&r);
+        }
+    })?;
+    source::warn(&warnings);
+    Ok(timeline.finish(end_ns)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::each_row;
+    use super::*;
+    use iolens_core::analysis::Window;
+    use iolens_core::model::{Io, Op, RecorderCost, RecordingMeta};
+    use iolens_core::private::Access;
+    use iolens_core::rollup::{RollupBuilder, minutes};
+    use iolens_core::store::{Budget, Freed, RecordingWriter, Root, WriterOptions};
+    use std::path::{Path, PathBuf};
+
+    /// Two minutes of 100 reads and 100 writes a second, with rollups, in a root: most of it are single I/Os.
+    fn record(root: &Path) -> PathBuf {
+        let dir = root.join(Root::host_directory("h"));
+        std::fs::create_dir_all(&dir).expect("makes");
+        let path = dir.join(Root::recording_directory(0));
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("creates");
+        let mut builder = RollupBuilder::default();
+        for i in 0..24_000 {
+            let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
+            let io = Io::new(i * SECOND_NS / 200 + 1000, DevId::new(8, 0), op, 4096, Some(i % 99), 500_000);
+            let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let sector = ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64;
+            let io = Io { sector: Some(sector), ..io };
+            writer.push_ios(&[io]).expect("writes");
+            builder.push_ios(&[io]);
+        }
+        let sums = builder.finish();
+        assert!(
+            writer.write_rollups(1, &sums).expect("writes")
+                && writer.write_rollups(60, &minutes(&sums)).expect("writes")
+        );
+        writer.finish(120 * SECOND_NS, RecorderCost::default()).expect("finishes");
+        path
+    }
+
+    #[test]
+    fn when_single_ios_are_gone_the_rows_stay_what_they_were() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = record(tmp.path());
+        let whole = Recording::open(&path).expect("opens");
+        assert_eq!(left(&whole).expect("readable"), None);
+        let plan =
+            |range: &Range<i64>, step_s| TimelinePlan::new(Window::new(range.start, range.end), step_s * SECOND_NS);
+        let range = 10 * SECOND_NS..70 * SECOND_NS;
+        let mut before = Vec::new();
+        let keep = |row| {
+            before.push(row);
+            Ok(())
+        };
+        each_row(&whole, range.clone(), plan(&range, 2), |_| true, keep).expect("rows");
+        let budget = Budget { keep_bytes: 1 << 30, access: Access::OWNER };
+        let limit = whole.disk_bytes() - (32 << 10);
+        let freed = budget.make_room(tmp.path(), None, limit, 0).expect("room");
+        assert_eq!(freed, Freed { of_ios: 1, ..Freed::default() });
+        let trimmed = Recording::open(&path).expect("opens");
+        assert_eq!(left(&trimmed).expect("readable"), Some(1));
+        let asked =
+            window(1, 2 * SECOND_NS, GroupBy::All, &(10 * SECOND_NS + 5..70 * SECOND_NS - 9)).expect("possible");
+        assert_eq!(asked, range);
+        let after = rows(&trimmed, 1, &plan(&range, 2), |_| true, asked.end).expect("rows");
+        assert_eq!(after, before);
+        let minutes = rows(&trimmed, 60, &plan(&(0..120 * SECOND_NS), 60), |_| true, 120 * SECOND_NS).expect("rows");
+        assert_eq!(minutes.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(), [6000, 6000]);
+        let other = rows(&trimmed, 1, &plan(&range, 2), |_| false, asked.end).expect("rows");
+        assert!(other.len() == after.len() && other.iter().all(|r| r.flows[0].ios == 0), "devices that do not count");
+    }
+
+    #[test]
+    fn what_sums_cannot_show_is_refused() {
+        let said = |step_ns, by| window(1, step_ns, by, &(0..1)).expect_err("refused").to_string();
+        assert!(said(SECOND_NS / 10, GroupBy::All).contains("--step of 1s"));
+        assert!(said(SECOND_NS, GroupBy::Process).contains("devices only"));
+        assert!(window(60, 90 * SECOND_NS, GroupBy::All, &(0..1)).is_err());
+    }
+}

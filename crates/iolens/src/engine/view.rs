@@ -1,0 +1,116 @@
+//! The rows of `zoom`: planned of one recording, and shown from single I/Os, tables or rollups.
+
+use std::ops::Range;
+
+use anyhow::{Result, bail};
+use iolens_core::analysis::Window;
+use iolens_core::analysis::timeline::{GroupBy, Row, TimelinePlan};
+use iolens_core::model::{IntervalRates, RecordingMeta, Source};
+use iolens_core::store::Recording;
+
+use super::choose::Chosen;
+use super::layers::Layers;
+use super::rows::{device_keys, each_row, group_by, group_name};
+use super::{names, rollups, tables, window};
+use crate::cli::RowArgs;
+use crate::present::escape;
+use crate::present::html::Names;
+
+/// The rows of one recording, planned.
+pub struct View {
+    /// Open for reading.
+    pub recording: Recording,
+    range: Range<i64>,
+    /// The rows of an imported table.
+    pub tables: Option<Vec<IntervalRates>>,
+    /// Step in seconds of the rollups that stand for single I/Os.
+    rollup_s: Option<i32>,
+    /// Which rows.
+    pub timeline: TimelinePlan,
+}
+
+impl View {
+    /// What `rows` asks of a recording, checked; says on stderr what the recording cannot show.
+    ///
+    /// # Errors
+    /// A window outside the recording, more rows than anybody can want, or what the recording does not know.
+    pub fn of(Chosen { recording, window: asked }: Chosen, rows: &RowArgs) -> Result<View> {
+        let mut range = window::resolve(&recording, &asked)?;
+        let by = group_by(rows.by);
+        let tables = tables::of(&recording)?;
+        let own_step = tables.as_deref().and_then(tables::own_step_ns);
+        let rollup_s = rollups::left(&recording)?;
+        let rollup_ns = rollup_s.map(|s| i64::from(s) * 1_000_000_000);
+        let step_ns = rows.step.or(own_step).or(rollup_ns).unwrap_or(rows.step_ns());
+        if let Some(step_s) = rollup_s {
+            range = rollups::window(step_s, step_ns, by, &range)?;
+        }
+        if let Some(tables) = &tables {
+            range = tables::window(tables, &asked, range);
+        }
+        let timeline = TimelinePlan {
+            window: Window::new(range.start, range.end),
+            step_ns,
+            by,
+            always: device_keys(&recording.meta().devices, by),
+            extended: rows.extended,
+        };
+        timeline.check()?;
+        if recording.meta().source != Source::Counters && rollup_s.is_none() {
+            let filled = tables.as_ref().map_or(recording.ios_stored(), |t| t.len() as u64);
+            tables::refuse_mostly_empty(&recording.meta().source, &range, step_ns, filled)?;
+        }
+        if !matches!(by, GroupBy::All | GroupBy::Device) {
+            if recording.meta().source == Source::Counters {
+                bail!("--by: this recording was made from counters, which know devices only");
+            }
+            if tables.is_some() {
+                bail!("--by: this recording was imported from tables, which know devices only");
+            }
+        }
+        say_source(recording.meta());
+        if let Some(own) = own_step.filter(|own| step_ns < *own) {
+            eprintln!("iolens: the tables have averages over {} s: finer rows repeat them", own as f64 / 1e9);
+        }
+        Ok(View { recording, range, tables, rollup_s, timeline })
+    }
+
+    /// Gives every row with its name to `show`, `shift_ns` later than the recording says.
+    ///
+    /// # Errors
+    /// The recording cannot be read, or `show` failed.
+    pub fn show(self, shift_ns: i64, mut show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
+        let View { recording, range, tables, rollup_s, timeline } = self;
+        let (meta, by) = (recording.meta(), timeline.by);
+        let layers = Layers::of(&recording, by)?;
+        layers.say();
+        let names = match by {
+            GroupBy::Cgroup | GroupBy::File => names::read(&recording, range.end)?,
+            GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
+        };
+        let counts = |dev| layers.counts(dev);
+        let shifted = |row: Row| {
+            let (from_ns, to_ns) = (row.from_ns + shift_ns, row.to_ns + shift_ns);
+            show(&Row { from_ns, to_ns, ..row }, &group_name(&meta.devices, &names, row.key))
+        };
+        match (&tables, rollup_s) {
+            (_, Some(step_s)) => {
+                rollups::rows(&recording, step_s, &timeline, counts, range.end)?.into_iter().try_for_each(shifted)
+            }
+            (Some(tables), _) => {
+                tables::rows(&recording, tables, &timeline, counts, range.end)?.into_iter().try_for_each(shifted)
+            }
+            (None, None) => each_row(&recording, range, timeline, counts, shifted),
+        }
+    }
+}
+
+/// Data goes to stdout; where it came from and what it cannot show, to stderr.
+fn say_source(meta: &RecordingMeta) {
+    if meta.source != Source::Ebpf {
+        eprintln!("iolens: source: {}", escape::terminal(&meta.source.to_string()));
+        for limit in &meta.limits {
+            eprintln!("iolens: {}", escape::terminal(limit));
+        }
+    }
+}

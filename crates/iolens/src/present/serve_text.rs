@@ -1,0 +1,59 @@
+//! What `iolens serve` says on stderr: its first lines, what the size limit removed, its end.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use indicatif::HumanCount;
+use iolens_core::model::Source;
+use iolens_recorder::Progress;
+
+use super::escape;
+use super::layout::{count_of, size};
+
+/// The lines before recording begins; `limits` says what this source cannot show and why.
+pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64) -> String {
+    let mut out = String::new();
+    for limit in limits {
+        let _ = writeln!(out, "iolens: {limit}");
+    }
+    let root = root.display().to_string();
+    let (root, keep) = (escape::terminal(&root), size(keep_bytes as f64));
+    let _ = writeln!(out, "iolens: recording always (source: {source}) into {root}, at most {keep}");
+    let _ = writeln!(out, "iolens: to see what happened: iolens report {root} --at \"10 min ago\"");
+    out
+}
+
+/// What had to go: recordings that lost their single I/Os, their sums per second, or everything. Nothing, if none.
+pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
+    let of = |n: usize, what: &str| (n > 0).then(|| format!("{what} of {}", count_of(n as u64, "recording")));
+    let parts = [of(of_ios, "the I/Os"), of(of_seconds, "the sums per second"), of(whole, "all")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!("iolens: the size limit removed {}\n", parts.join(", ")) }
+}
+
+/// The last line.
+pub fn ended(progress: &Progress, path: &Path) -> String {
+    let path = path.display().to_string();
+    format!(
+        "iolens: ended after {:.1} s: {}, {} lost; the last recording is {}\n",
+        progress.at_ns as f64 / 1e9,
+        count_of(progress.ios.max(0) as u64, "I/O"),
+        HumanCount(progress.lost.max(0) as u64),
+        escape::terminal(&path)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_escaped_and_what_went_is_said_once() {
+        let text = started(&Source::Ebpf, &["no names".to_owned()], Path::new("/a\x1b[31m"), 10 << 30);
+        assert!(!text.contains('\x1b') && text.starts_with("iolens: no names\n") && text.contains("10"), "{text}");
+        assert_eq!(freed(0, 0, 0), "");
+        assert_eq!(freed(2, 0, 1), "iolens: the size limit removed the I/Os of 2 recordings, all of 1 recording\n");
+        let ended = ended(&Progress { ios: 1, ..Progress::default() }, Path::new("/r"));
+        assert!(ended.contains("1 I/O, 0 lost") && ended.ends_with("/r\n"), "{ended}");
+    }
+}

@@ -1,0 +1,120 @@
+//! One recorder for a root: its directory, and the lock in it.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use iolens_core::private::{Access, PrivateDir};
+use iolens_core::store::Root;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+const LOCK: &str = "lock";
+
+/// A root that this process alone records into, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct LockedRoot {
+    dir: PrivateDir,
+    _lock: File,
+}
+
+impl LockedRoot {
+    /// Makes `path` a recording root, or takes over one that is there.
+    ///
+    /// # Errors
+    /// It is something else, belongs to another user, or is locked.
+    pub fn open(path: &Path, access: Access) -> Result<LockedRoot> {
+        let place = || format!("{} cannot be a recording root", path.display());
+        if !path.exists() {
+            if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+                fs::create_dir_all(parent).with_context(place)?;
+            }
+            PrivateDir::create(path, access).with_context(place)?;
+        }
+        let dir = PrivateDir::open_own(path, access).with_context(place)?;
+        // A file system of its own has this directory in its root.
+        let mut names = fs::read_dir(path).with_context(place)?.flatten().map(|entry| entry.file_name());
+        let is_new = names.all(|name| name == "lost+found");
+        if !is_new && !path.join(LOCK).exists() && Root::open(path)?.is_none() {
+            bail!("{}: holds something else than recordings; give a directory of its own", path.display());
+        }
+        let lock = lock(&dir)?;
+        Ok(LockedRoot { dir, _lock: lock })
+    }
+
+    /// Makes the directory of `host`, or takes the one that is there; its path.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn host(&self, host: &str) -> Result<std::path::PathBuf> {
+        let name = Root::host_directory(host);
+        let path = self.dir.path().join(&name);
+        self.dir.make_dir(&name).with_context(|| format!("{} cannot be made", path.display()))?;
+        Ok(path)
+    }
+}
+
+fn lock(dir: &PrivateDir) -> Result<File> {
+    let path = dir.path().join(LOCK);
+    // Fine if it is there: what counts is who holds it.
+    drop(dir.create_file(LOCK));
+    let nofollow = i32::try_from(OFlags::NOFOLLOW.bits())?;
+    let opened = File::options().read(true).write(true).custom_flags(nofollow).open(&path);
+    let mut file = opened.with_context(|| format!("{} cannot be opened", path.display()))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut pid = String::new();
+            drop((&file).take(32).read_to_string(&mut pid));
+            let by = pid.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (process {pid})"));
+            bail!(
+                "{}: another iolens serve records into it{by}; stop that one or give another --rec",
+                dir.path().display()
+            );
+        }
+        Err(e) => return Err(e).with_context(|| format!("{} cannot be locked", path.display())),
+    }
+    let noted = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+    noted.with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(path: &Path) -> String {
+        format!("{:#}", LockedRoot::open(path, Access::OWNER).expect_err("refused"))
+    }
+
+    #[test]
+    fn one_recorder_at_a_time_and_the_next_one_after_it() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let path = tmp.path().join("deep/root");
+        let first = LockedRoot::open(&path, Access::OWNER).expect("new");
+        let said = refusal(&path);
+        assert!(said.contains(&format!("process {}", std::process::id())) && !said.contains('\n'), "{said}");
+        let host = first.host("db1").expect("makes");
+        assert_eq!(host, path.join("host=db1"));
+        drop(first);
+        let second = LockedRoot::open(&path, Access::OWNER).expect("free again");
+        assert!(second.host("db1").is_ok());
+    }
+
+    #[test]
+    fn what_is_something_else_is_refused() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        fs::write(tmp.path().join("letter"), "x").expect("writes");
+        assert!(refusal(tmp.path()).contains("something else than recordings"));
+        assert!(refusal(&tmp.path().join("letter")).contains("cannot be a recording root"));
+        let link = tmp.path().join("link");
+        let real = tempfile::tempdir().expect("temporary directory");
+        std::os::unix::fs::symlink(real.path(), &link).expect("links");
+        assert!(refusal(&link).contains("cannot be a recording root"));
+        let planted = tempfile::tempdir().expect("temporary directory");
+        std::os::unix::fs::symlink(tmp.path().join("letter"), planted.path().join(LOCK)).expect("links");
+        assert!(refusal(planted.path()).contains("cannot be opened"), "a lock that leads elsewhere");
+        assert_eq!(fs::read_to_string(tmp.path().join("letter")).expect("there"), "x");
+    }
+}

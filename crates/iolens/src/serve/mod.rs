@@ -1,0 +1,229 @@
+//! The always-on recorder: one recording after the other in a root, within one budget.
+//!
+//! A recording takes at most an eighth of the budget, and what is closed leaves two eighths free: for the one that grows and
+//! for the one before it, whose end is still written. So the limit holds at every instant, whatever is removed when.
+
+mod lock;
+
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use anyhow::{Context as _, Result, anyhow};
+use iolens_core::private::Access;
+use iolens_core::store::{Budget, Freed, Recording, Root};
+use iolens_observe::topology::{Host, Topology, wall_clock_ns};
+use iolens_recorder::{Progress, Session, SessionOptions, complete_rollups};
+
+use crate::present::{escape, serve_text};
+use crate::signals::Signals;
+use lock::LockedRoot;
+
+/// What `serve` was asked for.
+#[derive(Debug, Clone)]
+pub struct Service {
+    /// The recording root.
+    pub root: PathBuf,
+    /// Hard cap over all recordings.
+    pub keep_bytes: u64,
+    /// Who may read it.
+    pub access: Access,
+    /// How to record; directory and size are set here.
+    pub session: SessionOptions,
+}
+
+/// Recordings take at most this part of the budget.
+const PARTS: u64 = 8;
+/// Room for descriptions that are written anew while something is removed.
+const MARGIN: u64 = 1 << 20;
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
+/// Sizes and clocks are looked at this often.
+const LOOK_NS: i64 = 100_000_000;
+/// A recording is at least this long, unless it is full: a clock that is set back and forth makes no heap of them.
+const MIN_LENGTH_NS: i64 = 60_000_000_000;
+/// What failed is tried again after this.
+const RETRY_NS: i64 = 60_000_000_000;
+
+impl Service {
+    /// Records until a signal asks to end.
+    ///
+    /// # Errors
+    /// There is no place to record into, no source, or the writer failed.
+    pub fn run(self, topology: Topology, signals: &Signals) -> Result<()> {
+        let locked = LockedRoot::open(&self.root, self.access)?;
+        let host = Host::read("/".as_ref()).name.unwrap_or_else(|| "localhost".to_owned());
+        let directory = locked.host(&host)?;
+        self.make_room(None).context("no room can be made in the recording root")?;
+        let options = SessionOptions {
+            output: directory.clone(),
+            always_on: true,
+            keep_bytes: Some(self.part()),
+            access: self.access,
+            ..self.session.clone()
+        };
+        let mut session = Session::start(options, topology)?;
+        eprint!("{}", serve_text::started(&session.source(), session.limits(), &self.root, self.keep_bytes));
+        let mut watch = Watch::new(self.clone(), session.path().clone(), &directory);
+        loop {
+            // If it stops by itself, the writer ended: the end says why.
+            let mut turn = Turn::Record;
+            session.run(|progress| {
+                turn = watch.look(progress);
+                signals.caught() > 0 || turn == Turn::Rotate
+            })?;
+            if turn != Turn::Rotate || signals.caught() > 0 {
+                break;
+            }
+            watch.rotate(&mut session);
+        }
+        let outcome = session.finish()?;
+        eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
+        watch.wait();
+        Ok(())
+    }
+
+    /// What one recording may take.
+    fn part(&self) -> u64 {
+        self.keep_bytes / PARTS
+    }
+
+    fn make_room(&self, growing: Option<&Path>) -> Result<Freed> {
+        let budget = Budget { keep_bytes: self.keep_bytes, access: self.access };
+        let limit = self.keep_bytes - 2 * self.part() - MARGIN;
+        Ok(budget.make_room(&self.root, growing, limit, wall_clock_ns())?)
+    }
+}
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// The recording grows on.
+    Record,
+    /// It is time for another one, and there is room for it.
+    Rotate,
+}
+
+/// Says when another recording begins, and makes room for it on a thread of its own.
+struct Watch {
+    service: Service,
+    growing: PathBuf,
+    /// Session's time of its beginning, and the day (UTC) on which that was.
+    from_ns: i64,
+    day: i64,
+    next_look_ns: i64,
+    helper: Option<Helper>,
+    has_room: bool,
+}
+
+/// What is done beside recording.
+enum Helper {
+    /// Rollups that killed recorders did not come to write are computed.
+    Complete(JoinHandle<Result<()>>),
+    /// Room is made for the next recording.
+    MakeRoom(JoinHandle<Result<Freed>>),
+}
+
+impl Helper {
+    fn is_finished(&self) -> bool {
+        match self {
+            Helper::Complete(thread) => thread.is_finished(),
+            Helper::MakeRoom(thread) => thread.is_finished(),
+        }
+    }
+}
+
+impl Watch {
+    /// Of the first recording.
+    fn new(service: Service, growing: PathBuf, directory: &Path) -> Watch {
+        let (own, directory, access) = (growing.clone(), directory.to_owned(), service.access);
+        let thread = std::thread::spawn(move || complete_others(&directory, &own, access));
+        let helper = Some(Helper::Complete(thread));
+        Watch { service, growing, from_ns: 0, day: today(), next_look_ns: 0, helper, has_room: false }
+    }
+
+    fn look(&mut self, progress: &Progress) -> Turn {
+        if progress.at_ns < self.next_look_ns {
+            return Turn::Record;
+        }
+        self.next_look_ns = progress.at_ns + LOOK_NS;
+        if let Some(helper) = self.helper.take_if(|h| h.is_finished()) {
+            self.finished(helper);
+        }
+        let full = progress.disk_bytes > self.service.part() / 4 * 3;
+        let other_day = today() != self.day && progress.at_ns - self.from_ns >= MIN_LENGTH_NS;
+        if !(full || other_day) {
+            return Turn::Record;
+        }
+        if self.has_room {
+            return Turn::Rotate;
+        }
+        if self.helper.is_none() {
+            let (service, growing) = (self.service.clone(), self.growing.clone());
+            self.helper = Some(Helper::MakeRoom(std::thread::spawn(move || service.make_room(Some(&growing)))));
+        }
+        Turn::Record
+    }
+
+    fn finished(&mut self, helper: Helper) {
+        let result = match helper {
+            Helper::Complete(thread) => thread.join().unwrap_or_else(|_| Err(anyhow!("computing rollups panicked"))),
+            Helper::MakeRoom(thread) => {
+                let freed = thread.join().unwrap_or_else(|_| Err(anyhow!("making room panicked")));
+                freed.map(|freed| {
+                    self.has_room = true;
+                    eprint!("{}", serve_text::freed(freed.of_ios, freed.of_seconds, freed.whole));
+                })
+            }
+        };
+        if let Err(e) = result {
+            eprintln!("iolens: {}", escape::terminal(&format!("{e:#}")));
+            self.next_look_ns += RETRY_NS;
+        }
+    }
+
+    /// Begins the next recording, unless the end of the last is still written.
+    fn rotate(&mut self, session: &mut Session) {
+        for closed in session.closed() {
+            if let Err(e) = closed.result {
+                let why = format!("{}: {e:#}", closed.path.display());
+                eprintln!("iolens: {}", escape::terminal(&why));
+            }
+        }
+        if session.is_closing() {
+            return;
+        }
+        match session.rotate() {
+            Ok(()) => {
+                self.growing = session.path().clone();
+                self.from_ns = session.recording_from_ns();
+                (self.day, self.has_room) = (today(), false);
+            }
+            Err(e) => {
+                eprintln!("iolens: {}; the recording goes on", escape::terminal(&format!("{e:#}")));
+                self.next_look_ns += RETRY_NS;
+            }
+        }
+    }
+
+    /// Waits for what is being removed or computed.
+    fn wait(mut self) {
+        if let Some(helper) = self.helper.take() {
+            self.finished(helper);
+        }
+    }
+}
+
+fn today() -> i64 {
+    wall_clock_ns().div_euclid(DAY_NS)
+}
+
+/// Computes the rollups that killed recorders did not come to write.
+fn complete_others(directory: &Path, own: &Path, access: Access) -> Result<()> {
+    let Some(root) = Root::open(directory)? else { return Ok(()) };
+    for stored in root.recordings().iter().filter(|r| r.path != own) {
+        let cut_off = Recording::open(&stored.path).is_ok_and(|r| r.meta().end_ns.is_none());
+        if cut_off && let Err(e) = complete_rollups(&stored.path, access) {
+            eprintln!("iolens: {}", escape::terminal(&format!("{}: {e:#}", stored.path.display())));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! The always-on recorder: a root, one recording after the other, kills and restarts.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use iolens_core::model::{Io, Rollup};
+use iolens_core::store::{IoColumns, Recording, Root, read_rollups};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::machine::{LoopDevice, StopOnDrop, assert_refused, ebpf, hidden, iolens, read_in_sequence, run, scene};
+
+const BLOCKS: u64 = 4096;
+
+/// `iolens serve`, killed when dropped.
+struct Serve(Child);
+
+impl Serve {
+    /// Starts it and waits for its `nth` recording.
+    fn start(root: &Path, device: &LoopDevice, nth: usize) -> Serve {
+        let arguments = ["serve", "--rec", text(root), "--keep", "64M", "-d", device.name(), "--source", "ebpf"];
+        let mut child = iolens(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let begin = Instant::now();
+        while recordings(root).len() < nth {
+            assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
+            assert!(begin.elapsed() < Duration::from_secs(20), "no recording after 20 s");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Serve(child)
+    }
+
+    fn terminate(mut self) {
+        kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Recordings of the root that have a description, by time.
+fn recordings(root: &Path) -> Vec<PathBuf> {
+    let found = Root::open(root).unwrap_or(None);
+    let paths = found.iter().flat_map(|r| r.recordings()).map(|r| r.path.clone());
+    paths.filter(|p| p.join("meta.json").exists()).collect()
+}
+
+fn ios(path: &Path) -> Vec<Io> {
+    let recording = Recording::open(path).unwrap();
+    recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|batch| batch.unwrap()).collect()
+}
+
+/// Losses that only the kernel knows of.
+fn lost(path: &Path) -> i64 {
+    hidden(&Recording::open(path).unwrap().lost(i64::MIN..i64::MAX))
+}
+
+fn rollups(path: &Path, step_s: i32) -> Vec<Rollup> {
+    let mut rows = Vec::new();
+    assert!(read_rollups(path, step_s, 0..i64::MAX, |r| rows.push(r)).unwrap().is_empty());
+    rows
+}
+
+/// I/Os by the rows of all classes together.
+fn rolled_up(path: &Path, step_s: i32) -> usize {
+    rollups(path, step_s).iter().filter(|r| r.class.is_none()).map(|r| r.ios as usize).sum()
+}
+
+#[test]
+fn a_root_holds_what_happened_and_refuses_a_second_recorder() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let serve = Serve::start(&root, &device, 1);
+    let stop = AtomicBool::new(false);
+    let n = std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        std::thread::sleep(Duration::from_millis(1200));
+        let second = run(&["serve", "--rec", text(&root), "--keep", "64M"]);
+        assert_refused(&second, &["another iolens serve", &format!("process {}", serve.0.id())]);
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    serve.terminate();
+    let [path] = &recordings(&root)[..] else { panic!("{:?}", recordings(&root)) };
+    let stored = ios(path).len();
+    assert!((stored as i64 + lost(path) - n as i64).abs() <= 2, "{stored} of {n} (udev may read too)");
+    assert_eq!((rolled_up(path, 1), rolled_up(path, 60)), (stored, stored));
+    let busy: i64 = rollups(path, 1).iter().filter_map(|r| r.flight).map(|f| f.busy_ns).sum();
+    assert!(busy > 100_000_000, "{busy} ns busy in more than a second of reading");
+    assert!(path.join("devices/000001.parquet").is_file() && !path.join("wal").exists());
+    for arguments in [&["zoom", text(&root), "--from", "-5m"][..], &["report", text(&root), "--at", "now"]] {
+        let out = run(arguments);
+        assert!(out.status.success() && !out.stdout.is_empty(), "{}", scene(&out));
+    }
+    let out = run(&["report", text(&root), "--at", "2001-10-10T00:00:00Z"]);
+    assert_refused(&out, &["no recording holds", "the nearest one is --from 2"]);
+}
+
+#[test]
+fn a_killed_recorder_goes_on_by_the_same_command_and_what_it_had_not_summed_is_summed() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        for nth in 1..=3 {
+            let serve = Serve::start(&root, &device, nth);
+            std::thread::sleep(Duration::from_millis(1500));
+            drop(serve);
+        }
+        let serve = Serve::start(&root, &device, 4);
+        let killed = recordings(&root)[..3].to_vec();
+        let begin = Instant::now();
+        while killed.iter().any(|path| !path.join("rollup").exists() || rolled_up(path, 1) == 0) {
+            assert!(begin.elapsed() < Duration::from_secs(30), "the killed ones have no rollups");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        serve.terminate();
+        for path in &killed {
+            let stored = ios(path).len();
+            assert!(stored > 100, "{stored} I/Os in {}", path.display());
+            assert_eq!((rolled_up(path, 1), rolled_up(path, 60)), (stored, stored), "{}", path.display());
+        }
+    });
+    assert_eq!(recordings(&root).len(), 4);
+}
+
+#[test]
+fn a_full_recording_is_followed_by_another_without_a_gap_and_the_budget_holds() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let serve = Serve::start(&root, &device, 1);
+    let stop = AtomicBool::new(false);
+    let n = std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        let begin = Instant::now();
+        while recordings(&root).len() < 2 && begin.elapsed() < Duration::from_secs(180) {
+            assert!(du(&root) <= 64 << 20, "{} bytes", du(&root));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        // The end of the first is written meanwhile.
+        std::thread::sleep(Duration::from_secs(1));
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    serve.terminate();
+    let paths = recordings(&root);
+    if paths.len() < 2 && n < 1_500_000 {
+        eprintln!("SKIP: {n} I/Os in three minutes do not fill a recording");
+        return;
+    }
+    assert!(paths.len() >= 2, "{n} I/Os of at least 6 bytes did not fill an eighth of 64M: {paths:?}");
+    let (mut all, mut starts) = (Vec::new(), Vec::new());
+    for path in &paths {
+        let recording = Recording::open(path).unwrap();
+        let start = recording.meta().start_monotonic_ns.unwrap();
+        starts.push((start, start + recording.end_ns()));
+        assert!(recording.warnings().is_empty(), "{:?}", recording.warnings());
+        let own = ios(path);
+        assert_eq!(rolled_up(path, 1), own.len(), "{}", path.display());
+        all.extend(own.into_iter().map(|io| (io.done_ns + start, io.sector.unwrap() as u64 / 8)));
+    }
+    assert!(starts.windows(2).all(|w| w[0].1 == w[1].0), "one begins where the one before ends: {starts:?}");
+    assert!(all.is_sorted_by_key(|(done_ns, _)| *done_ns));
+    let holes: u64 = all.windows(2).map(|w| (w[1].1 + BLOCKS - w[0].1 - 1) % BLOCKS).sum();
+    let lost: i64 = paths.iter().map(|p| lost(p)).sum();
+    assert!(holes as i64 <= lost + 2, "{holes} I/Os are missing or doubled, {lost} counted as lost");
+}
+
+fn du(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return 0 };
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    meta.blocks() * 512 + entries.map(|e| du(&e.path())).sum::<u64>()
+}
+
+#[test]
+fn bad_settings_are_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("iolens.toml");
+    std::fs::write(&config, "rec = \"/x\"\nkeeep = \"1G\"\n").unwrap();
+    let refused = |arguments: &[&str], words: &[&str]| assert_refused(&run(&[&["serve"], arguments].concat()), words);
+    refused(&["--config", text(&config)], &["iolens.toml", "keeep", "the nearest is keep"]);
+    refused(&["--config", text(&dir.path().join("none"))], &["none", "cannot be read"]);
+    refused(&["--keep", "5M"], &["at least 64M"]);
+    std::fs::write(dir.path().join("letter"), "x").unwrap();
+    refused(&["--rec", text(dir.path())], &["something else than recordings"]);
+    refused(&["--rec", text(&dir.path().join("new")), "-d", "nosuchdisk"], &["no such disk"]);
+    assert!(!dir.path().join("new").exists());
+}
