@@ -4,9 +4,10 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PYTHON_ENV := target/venv
+PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test calibrate lint doc schema bench bpf bpf-check kernels web clean
+.PHONY: help demo build test calibrate lint doc schema bench bpf bpf-check kernels python web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,6 +71,9 @@ kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md
 	@ci/setup.sh kernels
 	@ci/venv.sh $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --docs docs/kernels.md $(KERNEL)
+
+python: ## the Python package: style, types, tests, wheel (target/wheel)
+	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q
 
 clean: ## remove what was built
 	$(CARGO) clean

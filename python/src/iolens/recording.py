@@ -1,0 +1,375 @@
+"""One recording as relations of DuckDB."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from . import program, series
+from .display import recording_html
+from .durations import parse_ns
+from .errors import IolensError
+from .meta import Device, Meta, layers_above, parse_meta
+from .tables import BY_RELATION, CLASS_OF_OP, TABLES, Table
+
+# Kinds of loss that are missing file-level requests, and no I/Os.
+_OF_REQUESTS = ("request-ring-full", "request-table-full", "request-unwritten")
+
+
+def open_recording(path: str | os.PathLike[str]) -> Recording:
+    """The recording in the directory `path`; its tables become relations when they are first used."""
+    return Recording(Path(path))
+
+
+class Recording:
+    """A recording. Its tables are DuckDB relations (`.df()`, `.pl()`, `.arrow()`, `.show()`), and views of `sql`."""
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise IolensError(f"{path} is no directory: a recording is a directory with meta.json")
+        places = [path / "meta.json", path / "meta.json.bak"]
+        self.path = path
+        self.meta: Meta = parse_meta((str(p), p.read_text(errors="replace")) for p in places if p.is_file())
+        self.connection = duckdb.connect()
+        self._made: set[str] = set()
+        if any(path.glob("wal/*-*.wal")):
+            warnings.warn(
+                f"{path} was not finished: the rows in its write-ahead log are not shown; the iolens program reads them",
+                stacklevel=3,
+            )
+
+    def __repr__(self) -> str:
+        return f"<Recording {str(self.path)!r}: {self.meta.source}, {self.duration_s:.3f} s>"
+
+    def _repr_html_(self) -> str:
+        return recording_html(self)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of its `meta.json`."""
+        return self.meta.devices
+
+    # Tables.
+
+    def table(self, name: str) -> duckdb.DuckDBPyRelation:
+        """The relation `name`; without rows where the recording has no such table."""
+        if name not in BY_RELATION:
+            raise IolensError(f"no table is called {name!r}: there are {', '.join(sorted(BY_RELATION))}")
+        self._view(BY_RELATION[name])
+        return self.connection.table(name)
+
+    @property
+    def ios(self) -> duckdb.DuckDBPyRelation:
+        """Completed I/Os, each with its `class` and `device`."""
+        return self.table("ios")
+
+    @property
+    def counters(self) -> duckdb.DuckDBPyRelation:
+        """The kernel's counters."""
+        return self.table("counters")
+
+    @property
+    def lost(self) -> duckdb.DuckDBPyRelation:
+        """What could not be recorded."""
+        return self.table("lost")
+
+    @property
+    def marks(self) -> duckdb.DuckDBPyRelation:
+        """Remarks on the time line."""
+        return self.table("marks")
+
+    @property
+    def requests(self) -> duckdb.DuckDBPyRelation:
+        """File-level requests."""
+        return self.table("requests")
+
+    @property
+    def names(self) -> duckdb.DuckDBPyRelation:
+        """Paths of files and control groups."""
+        return self.table("names")
+
+    @property
+    def rates(self) -> duckdb.DuckDBPyRelation:
+        """Averages of an imported table."""
+        return self.table("rates")
+
+    @property
+    def stages(self) -> duckdb.DuckDBPyRelation:
+        """The ways of imported bios."""
+        return self.table("stages")
+
+    @property
+    def cpu(self) -> duckdb.DuckDBPyRelation:
+        """An imported table's shares of processor time."""
+        return self.table("cpu")
+
+    @property
+    def rollup(self) -> duckdb.DuckDBPyRelation:
+        """Sums per second and per minute; rows of one slot add up."""
+        return self.table("rollup")
+
+    @property
+    def processes(self) -> duckdb.DuckDBPyRelation:
+        """I/Os, bytes and time of each process on the devices that sums count."""
+        return self._actors("process")
+
+    @property
+    def cgroups(self) -> duckdb.DuckDBPyRelation:
+        """The same of each control group."""
+        return self._actors("cgroup")
+
+    @property
+    def files(self) -> duckdb.DuckDBPyRelation:
+        """The same of each file."""
+        return self._actors("file")
+
+    def sql(self, text: str) -> duckdb.DuckDBPyRelation:
+        """SQL over the tables by their names (`ios`, `counters`, `lost`, ...)."""
+        for table in TABLES:
+            self._view(table)
+        return self.connection.sql(text)
+
+    # Analyses.
+
+    @property
+    def end_ns(self) -> int:
+        """The recording's end: as written, or else its last row; never before the last I/O."""
+        if "end" not in self._made:
+            ends = [self.meta.end_ns or 0]
+            for table in TABLES if self.meta.end_ns is None else [BY_RELATION["ios"]]:
+                if table.relation != "rollup":
+                    self._view(table)
+                    [(found,)] = self.connection.sql(f"select max({table.time}) from {table.relation}").fetchall()
+                    ends.append(found or 0)
+            self._end_ns = max(*ends, 1)
+            self._made.add("end")
+        return self._end_ns
+
+    @property
+    def duration_s(self) -> float:
+        """Its length in seconds."""
+        return self.end_ns / 1e9
+
+    def series(
+        self,
+        step: str | float = "1s",
+        by: str = "all",
+        *,
+        start_s: float | None = None,
+        stop_s: float | None = None,
+        extended: bool = False,
+    ) -> duckdb.DuckDBPyRelation:
+        """The time series of `iolens zoom`, not rounded: a row per `step`, labelled by its end.
+
+        `by` is `all`, `device`, `process`, `cgroup` or `file`; `extended` adds percentiles, number in flight and busy time.
+        """
+        step_ns = parse_ns(step)
+        window = self._window(start_s, stop_s)
+        if by not in series.GROUPS:
+            raise IolensError(f"by={by!r}: choose one of {', '.join(series.GROUPS)}")
+        if step_ns < series.MIN_STEP_NS:
+            raise IolensError(f"step={step!r} is too short: the finest is 1ms")
+        if (window[1] - window[0]) // step_ns > series.MAX_ROWS:
+            raise IolensError(f"more than {series.MAX_ROWS} rows: choose a longer step or a shorter stretch")
+        self._choose(window, by)
+        return self._kept(series.series_sql(*window, step_ns, by, extended))
+
+    def percentiles(
+        self, by: str = "device", *, start_s: float | None = None, stop_s: float | None = None
+    ) -> duckdb.DuckDBPyRelation:
+        """Number, bytes and latencies by `by` and class, as in the report; percentiles are nearest rank."""
+        if by not in series.GROUPS[1:]:
+            raise IolensError(f"by={by!r}: choose one of {', '.join(series.GROUPS[1:])}")
+        self._choose(self._window(start_s, stop_s), by)
+        return self._kept(series.percentiles_sql(by))
+
+    def busy(self, *, start_s: float | None = None, stop_s: float | None = None) -> duckdb.DuckDBPyRelation:
+        """Exact busy time and number in flight of each device."""
+        window = self._window(start_s, stop_s)
+        self._choose(window, "device")
+        return self._kept(series.busy_sql(*window))
+
+    def heatmap(
+        self,
+        step: str | float = "1s",
+        part: str = "total",
+        *,
+        per_octave: int = 2,
+        device: str | None = None,
+        start_s: float | None = None,
+        stop_s: float | None = None,
+    ) -> duckdb.DuckDBPyRelation:
+        """Completions by time, class and duration: `part` is `total`, `queue` or `device`.
+
+        Durations are in ranges of `per_octave` (1, 2, 4, 8 or 16) to each doubling; cells without I/Os have no row.
+        """
+        if part not in ("total", "queue", "device"):
+            raise IolensError(f"part={part!r}: choose total, queue or device")
+        if per_octave not in (1, 2, 4, 8, 16):
+            raise IolensError(f"per_octave={per_octave!r}: choose 1, 2, 4, 8 or 16")
+        window = self._window(start_s, stop_s)
+        self._choose(window, "device" if device else "all", device)
+        return self._kept(series.heatmap_sql(*window, max(parse_ns(step), 1), part, per_octave))
+
+    def report(self, html: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """The program's report as its JSON document; with `html` the page is written there, too."""
+        if html is not None:
+            program.run("report", self.path, "-o", Path(html))
+        document = program.run_json("report", self.path, "--json")
+        return dict(document)
+
+    @property
+    def findings(self) -> duckdb.DuckDBPyRelation:
+        """The findings of the program's report; `evidence` is JSON."""
+        rows = [
+            [f.get(k) for k in ("kind", "device", "start_s", "end_s", "severity", "summary")] + [json.dumps(f.get("evidence"))]
+            for f in self.report().get("findings", [])
+        ]
+        self.connection.execute(
+            "create or replace table findings (kind varchar, device varchar, start_s double, end_s double, "
+            "severity varchar, summary varchar, evidence varchar)"
+        )
+        if rows:
+            self.connection.executemany("insert into findings values (?, ?, ?, ?, ?, ?, ?)", rows)
+        return self.connection.table("findings")
+
+    # How.
+
+    def _kept(self, sql: str) -> duckdb.DuckDBPyRelation:
+        """A relation of its own: the views that it was made from are those of the last call."""
+        number = len(self._made)
+        self._made.add(f"answer {number}")
+        self.connection.execute(f"create or replace temp table answer_{number} as {sql}")
+        return self.connection.sql(f"from answer_{number}")
+
+    def _files(self, table: Table) -> list[str]:
+        whole = []
+        for file in sorted((self.path / table.directory).glob("*.parquet")):
+            try:
+                pq.read_metadata(file)
+                whole.append(str(file))
+            except (OSError, ValueError) as e:
+                warnings.warn(f"{file} is damaged and left out: {e}", stacklevel=4)
+        return whole
+
+    def _view(self, table: Table) -> None:
+        if table.relation in self._made:
+            return
+        files = self._files(table)
+        sql = select_sql(self.connection, table, files) if files else empty_sql(table)
+        if table.relation == "ios":
+            names = [(d.dev, d.name) for d in self.devices]
+            self.connection.execute("create table device_names (dev integer, name varchar)")
+            if names:
+                self.connection.executemany("insert into device_names values (?, ?)", names)
+            number = "(dev >> 20) || ':' || (dev & 1048575)"
+            sql = (
+                f"select i.*, {CLASS_OF_OP} as class, coalesce(n.name, {number}) as device "
+                f"from ({sql}) i left join device_names n using (dev)"
+            )
+        self.connection.execute(f"create view {table.relation} as {sql}")
+        self._made.add(table.relation)
+
+    def _window(self, start_s: float | None, stop_s: float | None) -> tuple[int, int]:
+        if not self.ios.limit(1).fetchall() and self.meta.source != "ebpf":
+            has = ", ".join(t.relation for t in TABLES if self._files(t)) or "nothing"
+            raise IolensError(f"{self.path} has no single I/Os (source {self.meta.source}); it has {has}")
+        from_ns = 0 if start_s is None else round(start_s * 1e9)
+        to_ns = self.end_ns if stop_s is None else min(round(stop_s * 1e9), self.end_ns)
+        if not 0 <= from_ns < to_ns:
+            raise IolensError(f"nothing from {from_ns / 1e9:.3f} s to {to_ns / 1e9:.3f} s: it has {self.duration_s:.3f} s")
+        return from_ns, to_ns
+
+    def _above(self) -> set[int]:
+        """Devices that sums leave out."""
+        recorded = {dev for (dev,) in self.ios.unique("dev").fetchall()}
+        return layers_above(self.devices, lambda dev: dev in recorded)
+
+    def _choose(self, window: tuple[int, int], by: str, device: str | None = None) -> None:
+        """Makes `chosen`, `always` and `missing`, which the SQL of `series` reads."""
+        for name in ("ios", "lost", "names"):
+            self._view(BY_RELATION[name])
+        above = [] if by == "device" else sorted(self._above())
+        where = f"dev not in ({', '.join(map(str, above))})" if above else "true"
+        if device is not None:
+            if device not in {d.name for d in self.devices}:
+                raise IolensError(f"no device is called {device!r}")
+            where += " and device = " + quoted(device)
+        columns = "done_ns, dev, device, class, bytes, queue_ns, device_ns, error, merges"
+        chosen = series.chosen_sql(columns, *window, self.end_ns, label_sql(by, window[1]), where)
+        self.connection.execute(f"create or replace temp table chosen as {chosen}")
+        devices = ", ".join(f"({quoted(d.name)})" for d in self.devices) or "(null)"
+        every = "('')" if by != "device" else devices
+        self.connection.execute(f"create or replace temp table always as select label from (values {every}) v(label)")
+        lost_where = where.replace("dev not in", "dev is null or dev not in") if device is None else "true"
+        self.connection.execute(f"""
+            create or replace temp table missing as
+            select from_ns, to_ns, greatest(to_ns, from_ns + 1) as end_ns, reason, n.name as label,
+                   case when reason = 'retention' or ios is null then 'infinity'::double else greatest(ios, 0) end as ios
+            from lost left join device_names n using (dev)
+            where reason <> 'censored' and reason not in {_OF_REQUESTS} and ({lost_where})""")
+
+    def _actors(self, by: str) -> duckdb.DuckDBPyRelation:
+        self._choose((0, self.end_ns), by)
+        return self._kept(f"""
+            select label as {by}, count(*) as ios, sum(bytes)::bigint as bytes,
+                   count(*) filter (class = 'read') as reads, count(*) filter (class = 'write') as writes,
+                   sum(total_ns) / 1e9 as time_s, sum(device_ns) / 1e9 as device_s, max(total_ns) / 1e3 as max_us
+            from chosen where completed group by label order by time_s desc, label""")
+
+
+def quoted(text: str) -> str:
+    """A string literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def label_sql(by: str, to_ns: int) -> str:
+    """SQL of the group of an I/O, by the names that `iolens zoom` prints."""
+    known = f"""(select max_by(text, at_ns) filter (at_ns <= {to_ns}) as late, min_by(text, at_ns) as early from names n"""
+    if by == "device":
+        return "device"
+    if by == "process":
+        return "case when tgid is not null then coalesce(comm, '') || '[' || tgid || ']' else coalesce(comm, 'unknown') end"
+    if by == "cgroup":
+        name = f"(select coalesce(late, early) from {known} where n.kind = 'cgroup' and n.id = cgroup))"
+        return f"case when cgroup is null then 'unknown' else coalesce({name}, cgroup::varchar) end"
+    if by == "file":
+        same = "n.id = ino and n.fs_dev = moved.fs_dev and n.generation is not distinct from moved.generation"
+        name = f"(select coalesce(late, early) from {known} where n.kind = 'file' and {same}))"
+        number = "(fs_dev >> 20) || ':' || (fs_dev & 1048575) || ' inode ' || ino"
+        return f"case when ino is null or fs_dev is null then 'unknown' else coalesce({name}, {number}) end"
+    return "''"
+
+
+def empty_sql(table: Table) -> str:
+    """A table without rows."""
+    columns = ", ".join(f"cast(null as {duck_type(c.sql)}) as {c.name}" for c in table.columns)
+    return f"select {columns} where false"
+
+
+def duck_type(sql: str) -> str:
+    """DuckDB's word for a type."""
+    return {"array<int>": "integer[]", "string": "varchar", "int": "integer"}.get(sql, sql)
+
+
+def select_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[str], hive: bool = False) -> str:
+    """The rows of `files`: the known columns in order, absent ones as null, integers signed."""
+    names = ", ".join(quoted(f) for f in files)
+    options = (
+        "hive_partitioning = true, hive_types = {'host': varchar, 'start_ns': bigint}"
+        if hive
+        else ("hive_partitioning = false")
+    )
+    source = f"read_parquet([{names}], union_by_name = true, {options})"
+    have = {row[0] for row in connection.sql(f"describe select * from {source}").fetchall()}
+    for column in table.columns:
+        if column.required and column.name not in have:
+            raise IolensError(f"the table {table.directory} of {files[0]} has no column {column.name}")
+    columns = [f"cast({c.name if c.name in have else 'null'} as {duck_type(c.sql)}) as {c.name}" for c in table.columns]
+    return f"select {', '.join((['host', 'start_ns'] if hive else []) + columns)} from {source}"
