@@ -1,11 +1,12 @@
-"""Recordings of block I/O made by iolens as tables of DuckDB."""
+"""Recordings of block I/O made by iolens and fleets of them as tables of DuckDB and Spark."""
 
 from __future__ import annotations
 
 from .errors import IolensError
+from .lake import Lake, lake
 from .recording import Recording, open_recording
 
 open = open_recording  # noqa: A001  (iolens.open, as gzip.open)
 
 __version__ = "0.1.0"
-__all__ = ["IolensError", "Recording", "__version__", "open"]
+__all__ = ["IolensError", "Lake", "Recording", "__version__", "lake", "open"]

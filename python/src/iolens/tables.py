@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,11 @@ class Table:
     relation: str
     time: str
     columns: tuple[Column, ...]
+
+    @property
+    def in_lake(self) -> Table:
+        """The table as a lake has it: there `start_ns` is the recording's, and a request's own start is not shown."""
+        return replace(self, columns=tuple(c for c in self.columns if c.name != "start_ns"))
 
     @property
     def names(self) -> list[str]:
@@ -94,6 +99,7 @@ TABLES = (
     ),
 )
 
+LAKE_TABLES = tuple(t.in_lake for t in TABLES)
 BY_RELATION = {t.relation: t for t in TABLES}
 
 # `op_stat_group()` of the kernel: of all but discards and flushes odd numbers count as writes, even ones as reads.

@@ -1,0 +1,147 @@
+"""`python -m iolens` and `iolens-lake`: questions to recordings and lakes from a shell."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from .errors import IolensError
+from .lake import Lake, lake
+from .recording import open_recording
+
+_EXAMPLES = """examples:
+  python -m iolens query db.iolens "select comm, count(*) from ios group by comm"
+  python -m iolens hosts /var/lib/iolens
+  python -m iolens query s3://bucket/iolens "select host, count(*) from ios group by host"
+  python -m iolens slow /srv/lake
+  python -m iolens slow fleet/*.csv            (columns ts,disk_id,throughput,latency; a file is a host)
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs a command; 0 fine, 2 a mistake or failure, in one line on standard error."""
+    args = _parser().parse_args(argv)
+    warnings.showwarning = lambda message, *_: print(f"iolens: {message}", file=sys.stderr)
+    try:
+        _print(args.run(args), args.format)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough; nothing may be written at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (IolensError, duckdb.Error, OSError) as e:
+        print(f"iolens: {' '.join(str(e).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m iolens",
+        description="Questions to recordings, and to recording roots of many hosts.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str, help_: str, run: Any) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help_, description=help_)
+        sub.add_argument("--format", choices=["table", "csv", "json"], default="table", help="how to print")
+        sub.set_defaults(run=run)
+        return sub
+
+    def of_root(name: str, help_: str, run: Any) -> argparse.ArgumentParser:
+        sub = command(name, help_, run)
+        sub.add_argument("root", help="the recording root: a directory, or a URL such as s3://bucket/prefix")
+        return sub
+
+    query = of_root("query", "SQL over a recording or a root", _query)
+    query.add_argument("sql", help="over ios, rollup, lost, devices, ...: docs/python.md")
+    of_root("hosts", "each host: recordings, time, disks, I/Os, losses", lambda a: _rows(lake(a.root).hosts()))
+    of_root("capacity", "headroom of each device, and the weeks until none is left", lambda a: _rows(lake(a.root).capacity()))
+    noisy = of_root("noisy", "who costs the neighbours most I/O time", lambda a: _rows(lake(a.root).noisy(a.by)))
+    noisy.add_argument("--by", choices=["cgroup", "process"], default="cgroup")
+    findings = of_root("findings", "what the program finds on each host", lambda a: _rows(lake(a.root).findings(not a.all)))
+    findings.add_argument("--all", action="store_true", help="in all recordings, not only in each host's newest")
+    report = of_root("report", "the program's report on a host", _report)
+    report.add_argument("--host", help="which host; needed where there are several")
+    report.add_argument("--at", help="the minute around this moment, as of `iolens report --at`")
+    slow = command("slow", "fail-slow devices beside the peers of their host", _slow)
+    slow.add_argument("paths", nargs="+", help="a recording root, or CSV files (ts,disk_id,throughput,latency) and directories")
+    slow.add_argument("--all", action="store_true", help="every device, not only the slow ones")
+    return parser
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _query(args: argparse.Namespace) -> list[dict[str, Any]]:
+    if (Path(args.root) / "meta.json").is_file() or (Path(args.root) / "meta.json.bak").is_file():
+        return _rows(open_recording(args.root).sql(args.sql).to_arrow_table())
+    return _rows(lake(args.root).query(args.sql))
+
+
+def _report(args: argparse.Namespace) -> dict[str, Any]:
+    return lake(args.root).report(args.host, args.at)
+
+
+def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
+    try:
+        from . import slow, slow_input
+    except ImportError as e:
+        raise IolensError("slow needs numpy: pip install 'iolens[slow]'") from e
+    first = args.paths[0]
+    if len(args.paths) == 1 and ("://" in first or next(Path(first).glob("host=*"), None)):
+        found = Lake(first).slow()
+    else:
+        found = slow.judge(slow_input.from_csv([Path(p) for p in args.paths]))
+    if not found:
+        raise IolensError(
+            f"{first}: no device can be judged: at least {slow.MIN_PEERS} devices of a host with {slow.MIN_ENTRIES} entries of "
+            f"{slow.ENTRY_S} s in a day are needed"
+        )
+    slow_ones = sum(v.slow for v in found)
+    print(f"iolens: {slow_ones} of {len(found)} devices are slow", file=sys.stderr)
+    return [dataclasses.asdict(v) for v in found if args.all or v.slow]
+
+
+def _print(found: list[dict[str, Any]] | dict[str, Any], how: str) -> None:
+    if how == "json" or isinstance(found, dict):
+        json.dump(found, sys.stdout, default=str, indent=1)
+        print()
+        return
+    if not found:
+        return
+    names = list(found[0])
+    if how == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([row[name] for name in names] for row in found)
+        return
+    cells = [[_cell(row[name]) for name in names] for row in found]
+    widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
+    numeric = [all(isinstance(row[name], int | float | None) for row in found) for name in names]
+    for line in [names, *cells]:
+        parts = (c.rjust(w) if n else c.ljust(w) for c, w, n in zip(line, widths, numeric, strict=True))
+        print("  ".join(parts).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"
+    # Names of processes and files are not to be trusted with a terminal.
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(value))

@@ -1,0 +1,281 @@
+"""The engines that answer SQL over a lake. Each gives the same raw relations; the views and questions are common text.
+
+Raw relations are `raw_TABLE` with `host` and `start_ns` before the table's columns, `raw_devices`, and `raw_buckets`, the
+histograms of the rollups row by row: unfolding a list is the one thing that the engines word differently.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.fs as pa_fs
+
+from .errors import IolensError
+from .meta import Device, parse_meta
+from .recording import duck_type, empty_sql, select_sql
+from .tables import LAKE_TABLES, Column, Table
+
+# The table `devices`; `dev` joins it with the others.
+DEVICES = Table(
+    "devices",
+    "devices",
+    "added_ns",
+    tuple(
+        Column(name, sql)
+        for name, sql in (
+            ("dev", "int"),
+            ("name", "string"),
+            ("kind", "string"),
+            ("stable_id", "string"),
+            ("model", "string"),
+            ("size_bytes", "bigint"),
+            ("rotational", "int"),
+            ("added_ns", "bigint"),
+            ("removed_ns", "bigint"),
+        )
+    ),
+)
+
+_ARROW = {
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "array<int>": pa.list_(pa.int32()),
+}
+
+_BUCKET_KEYS = "host, start_ns, step_s, at_ns, dev, class"
+
+
+class Engine(Protocol):
+    """What a lake needs of an engine."""
+
+    def define(self, name: str, sql: str) -> None:
+        """Makes the view `name`."""
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of `sql`."""
+
+    def relation(self, sql: str) -> Any:
+        """What the engine itself calls the result: a DuckDB relation, a Spark data frame."""
+
+
+class Files:
+    """The files of a recording root, in a directory or in an object store."""
+
+    def __init__(self, root: str) -> None:
+        self.is_local = "://" not in root
+        if self.is_local:
+            self.root = str(Path(root))
+            self.fs: pa_fs.FileSystem = pa_fs.LocalFileSystem()
+            if not Path(root).is_dir():
+                raise IolensError(f"{root} is no directory: a recording root holds host=NAME/start_ns=UNIXNS/")
+        else:
+            try:
+                self.fs, self.root = pa_fs.FileSystem.from_uri(root)
+            except (pa.ArrowInvalid, OSError) as e:
+                raise IolensError(f"{root}: {e}") from e
+        self.recordings = self._recordings()
+        if not self.recordings:
+            raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
+
+    def _directories(self, path: str, prefix: str) -> list[str]:
+        if self.is_local:
+            names = (e.name for e in os.scandir(path) if e.is_dir(follow_symlinks=False))
+        else:
+            infos = self.fs.get_file_info(pa_fs.FileSelector(path))
+            names = (i.base_name for i in infos if i.type == pa_fs.FileType.Directory)
+        return sorted(name for name in names if name.startswith(prefix))
+
+    def _recordings(self) -> list[tuple[str, int, str]]:
+        """Host, start and path of each."""
+        found = []
+        try:
+            for host in self._directories(self.root, "host="):
+                for start in self._directories(f"{self.root}/{host}", "start_ns="):
+                    text = start.removeprefix("start_ns=")
+                    if text.isdigit():
+                        found.append((unquote(host.removeprefix("host=")), int(text), f"{self.root}/{host}/{start}"))
+        except OSError as e:
+            raise IolensError(f"{self.root}: {e}") from e
+        return found
+
+    def of(self, table: Table) -> list[str]:
+        """The files of a table, of all recordings; of a local root the pattern that stands for them."""
+        if self.is_local:
+            base = Path(self.root)
+            pattern = f"host=*/start_ns=*/{table.directory}/*.parquet"
+            return [f"{base}/{pattern}"] if next(base.glob(pattern), None) else []
+        files = []
+        for _, _, path in self.recordings:
+            selector = pa_fs.FileSelector(f"{path}/{table.directory}", allow_not_found=True)
+            files += [i.path for i in self.fs.get_file_info(selector) if i.path.endswith(".parquet")]
+        return files
+
+    def has_devices(self, path: str) -> bool:
+        """Whether a recording has its devices as a table."""
+        return bool(self.fs.get_file_info(f"{path}/devices").type == pa_fs.FileType.Directory)
+
+    def meta_texts(self, path: str) -> list[tuple[str, str]]:
+        """`meta.json` and its copy, as far as they are there."""
+        texts = []
+        for name in ("meta.json", "meta.json.bak"):
+            if self.fs.get_file_info(f"{path}/{name}").is_file:
+                with self.fs.open_input_stream(f"{path}/{name}") as stream:
+                    texts.append((f"{path}/{name}", stream.read().decode(errors="replace")))
+        return texts
+
+    def devices_of_meta(self) -> pa.Table:
+        """The devices of the recordings that do not have them as a table."""
+        rows = []
+        for host, start_ns, path in self.recordings:
+            if not self.has_devices(path):
+                rows += [_device_row(host, start_ns, d) for d in parse_meta(self.meta_texts(path)).devices]
+        return pa.Table.from_pylist(rows, schema=arrow_schema(DEVICES))
+
+
+def _device_row(host: str, start_ns: int, device: Device) -> dict[str, Any]:
+    rotational = None if device.rotational is None else int(device.rotational)
+    return {
+        "host": host,
+        "start_ns": start_ns,
+        "dev": device.dev,
+        "name": device.name,
+        "kind": device.kind,
+        "stable_id": device.stable_id or "",
+        "model": device.model or "",
+        "size_bytes": device.size_bytes,
+        "rotational": rotational,
+        "added_ns": None,
+        "removed_ns": None,
+    }
+
+
+def arrow_schema(table: Table) -> pa.Schema:
+    """The types of a table with `host` and `start_ns`."""
+    columns = [pa.field("host", pa.string()), pa.field("start_ns", pa.int64())]
+    return pa.schema(columns + [pa.field(c.name, _ARROW[c.sql]) for c in table.columns])
+
+
+def _without_rows(table: Table) -> str:
+    return f"select cast(null as varchar) as host, cast(null as bigint) as start_ns, * from ({empty_sql(table)})"
+
+
+class DuckEngine:
+    """DuckDB inside this process. Of an object store the files are read by pyarrow, with its credentials and options."""
+
+    def __init__(self, files: Files) -> None:
+        self.connection = duckdb.connect()
+        for table in (*LAKE_TABLES, DEVICES):
+            self.define(f"raw_{table.directory}", self._source(files, table))
+        known = files.devices_of_meta()
+        if known.num_rows:
+            self.connection.register("devices_of_meta", known)
+            names = ", ".join(arrow_schema(DEVICES).names)
+            self.define("raw_devices", f"{self._source(files, DEVICES)} union all select {names} from devices_of_meta")
+        parts = " union all ".join(
+            f"select {_BUCKET_KEYS}, '{p}' as part, unnest({p}_buckets) as bucket, unnest({p}_counts) as ios from raw_rollup"
+            for p in ("total", "device")
+        )
+        self.define("raw_buckets", parts)
+
+    def _source(self, files: Files, table: Table) -> str:
+        found = files.of(table)
+        if not found:
+            return _without_rows(table)
+        if files.is_local:
+            return select_sql(self.connection, table, found, hive=True)
+        name = f"dataset_{table.directory}"
+        partitioning = pa_dataset.partitioning(pa.schema([("host", pa.string()), ("start_ns", pa.int64())]), flavor="hive")
+        data = pa_dataset.dataset(
+            found,
+            schema=arrow_schema(table),
+            format="parquet",
+            filesystem=files.fs,
+            partitioning=partitioning,
+            partition_base_dir=files.root,
+        )
+        self.connection.register(name, data)
+        columns = ", ".join(f"cast({c.name} as {duck_type(c.sql)}) as {c.name}" for c in table.columns)
+        return f"select host, start_ns, {columns} from {name}"
+
+    def define(self, name: str, sql: str) -> None:
+        """Makes the view `name`."""
+        self.connection.execute(f"create or replace view {name} as {sql}")
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of `sql`."""
+        try:
+            return self.connection.sql(sql).to_arrow_table()
+        except duckdb.Error as e:
+            raise IolensError(" ".join(str(e).split())) from e
+
+    def relation(self, sql: str) -> duckdb.DuckDBPyRelation:
+        """A DuckDB relation."""
+        return self.connection.sql(sql)
+
+
+class SparkEngine:
+    """Spark: a session, or the master of a cluster (`spark://...`, `local[2]`)."""
+
+    def __init__(self, root: str, files: Files, spark: Any) -> None:
+        self.spark = _session(spark)
+        for table in (*LAKE_TABLES, DEVICES):
+            self._source(root, files, table)
+        known = files.devices_of_meta()
+        if known.num_rows:
+            ddl = self._ddl(DEVICES)
+            rows = [tuple(row.values()) for row in known.to_pylist()]
+            stored = self.spark.table("raw_devices").select(*known.column_names)
+            stored.union(self.spark.createDataFrame(rows, ddl)).createOrReplaceTempView("raw_devices")
+        parts = " union all ".join(
+            f"select {_BUCKET_KEYS}, '{p}' as part, pair.{p}_buckets as bucket, pair.{p}_counts as ios from "
+            f"(select {_BUCKET_KEYS}, explode(arrays_zip({p}_buckets, {p}_counts)) as pair from raw_rollup)"
+            for p in ("total", "device")
+        )
+        self.define("raw_buckets", parts)
+
+    @staticmethod
+    def _ddl(table: Table) -> str:
+        return ", ".join(["host string", "start_ns bigint", *(f"`{c.name}` {c.sql}" for c in table.columns)])
+
+    def _source(self, root: str, files: Files, table: Table) -> None:
+        name, ddl = f"raw_{table.directory}", self._ddl(table)
+        if files.of(table):
+            base = root.rstrip("/")
+            reader = self.spark.read.schema(ddl).option("basePath", base)
+            frame = reader.parquet(f"{base}/host=*/start_ns=*/{table.directory}")
+        else:
+            frame = self.spark.createDataFrame([], ddl)
+        frame.createOrReplaceTempView(name)
+
+    def define(self, name: str, sql: str) -> None:
+        """Makes the view `name`."""
+        self.spark.sql(f"create or replace temporary view {name} as {sql}")
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of `sql`."""
+        frame = self.spark.sql(sql)
+        names = frame.columns
+        rows = [dict(zip(names, row, strict=True)) for row in frame.collect()]
+        return pa.Table.from_pylist(rows) if rows else pa.table({name: pa.array([], pa.null()) for name in names})
+
+    def relation(self, sql: str) -> Any:
+        """A Spark data frame."""
+        return self.spark.sql(sql)
+
+
+def _session(spark: Any) -> Any:
+    if not isinstance(spark, str):
+        return spark
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as e:
+        raise IolensError("Spark is not installed: pip install 'iolens[spark]'") from e
+    return SparkSession.builder.master(spark).appName("iolens").getOrCreate()

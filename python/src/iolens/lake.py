@@ -1,0 +1,166 @@
+"""Recordings of many hosts under one root, in a directory or an object store, as relations of DuckDB or Spark.
+
+The files are read where they are. All SQL here is one text for both engines: no `/` on integers, bins are `ts - ts % n`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from . import capacity, program, questions
+from .engines import DEVICES, DuckEngine, Engine, Files, SparkEngine
+from .errors import IolensError
+from .meta import parse_meta
+from .tables import CLASS_OF_OP, LAKE_TABLES, Table, bucket_low_sql
+
+
+def lake(root: str | os.PathLike[str], engine: str = "duckdb", spark: Any = None) -> Lake:
+    """The recordings `host=NAME/start_ns=UNIXNS/` under a directory or a URL such as `s3://bucket/prefix`.
+
+    `engine="spark"` takes a `SparkSession` or the name of a master in `spark`.
+    """
+    return Lake(os.fspath(root), engine, spark)
+
+
+class Lake:
+    """Many hosts' recordings.
+
+    The relations are the tables of the format with `host`, `start_ns`, `at_unix_ns` (absolute), `device`, `stable_id`, `model`
+    and `kind` before their columns; `buckets` has the histograms of `rollup` row by row.
+    """
+
+    def __init__(self, root: str, engine: str = "duckdb", spark: Any = None) -> None:
+        self.root = root
+        self.files = Files(root)
+        if engine == "duckdb":
+            self.engine: Engine = DuckEngine(self.files)
+        elif engine == "spark":
+            self.engine = SparkEngine(root, self.files, spark or "local[*]")
+        else:
+            raise IolensError(f"engine={engine!r}: choose duckdb or spark")
+        for name, sql in views().items():
+            self.engine.define(name, sql)
+
+    def __repr__(self) -> str:
+        hosts = len({host for host, _, _ in self.files.recordings})
+        return f"<Lake {self.root!r}: {hosts} hosts, {len(self.files.recordings)} recordings>"
+
+    def __getattr__(self, name: str) -> Any:
+        """The relations by their names: `lake.ios`, `lake.rollup`."""
+        if name in RELATIONS:
+            return self.sql(f"select * from {name}")
+        raise AttributeError(name)
+
+    def sql(self, text: str) -> Any:
+        """SQL over the relations, as the engine gives it: a DuckDB relation, a Spark data frame."""
+        return self.engine.relation(text)
+
+    def query(self, text: str) -> pa.Table:
+        """SQL over the relations, as an Arrow table."""
+        return self.engine.query(text)
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        """The same as tuples."""
+        return [tuple(row.values()) for row in self.query(text).to_pylist()]
+
+    def hosts(self) -> pa.Table:
+        """Each host: its recordings, time, disks, I/Os, bytes and losses, from the rollups of a minute."""
+        return self.query(questions.HOSTS)
+
+    def latency(self, by: str = "device", part: str = "total", q: float = 0.99) -> pa.Table:
+        """A quantile of latency by `device`, `host` or `model` and class, from the rollups: at most 3 % off."""
+        if by not in ("device", "host", "model") or part not in ("total", "device") or not 0 < q <= 1:
+            raise IolensError("latency(by=device|host|model, part=total|device, q above 0 and at most 1)")
+        return self.query(questions.latency(by, part, q))
+
+    def noisy(self, by: str = "cgroup") -> pa.Table:
+        """Which control groups or processes cost their neighbours most I/O time: `by` is `cgroup` or `process`."""
+        if by not in ("cgroup", "process"):
+            raise IolensError(f"by={by!r}: choose cgroup or process")
+        return self.query(questions.noisy(by))
+
+    def capacity(self) -> pa.Table:
+        """Headroom of each device at the 99th percentile of its minutes, and the weeks until none is left."""
+        return capacity.forecast(self.query(questions.BUSY_DAYS))
+
+    def slow(self) -> list[Any]:
+        """Fail-slow devices beside their peers on the host, as `slow.Verdict`, the worst first; needs numpy."""
+        try:
+            from . import slow, slow_input
+        except ImportError as e:
+            raise IolensError("slow needs numpy: pip install 'iolens[slow]'") from e
+        return slow.judge(slow_input.from_lake(self))
+
+    def findings(self, newest: bool = True) -> pa.Table:
+        """The program's findings on each host's newest recording, or on all of them; with kernel and model."""
+        self._local("findings")
+        recordings = {host if newest else path: (host, start, path) for host, start, path in self.files.recordings}
+        rows = [row for host, start, path in recordings.values() for row in self._findings(host, start, path)]
+        return pa.Table.from_pylist(rows, schema=_FINDINGS)
+
+    def _findings(self, host: str, start_ns: int, path: str) -> list[dict[str, Any]]:
+        meta = parse_meta(self.files.meta_texts(path))
+        models = {d.name: d.model for d in meta.devices}
+        return [
+            {
+                "host": host,
+                "at_unix_ns": start_ns + round(f["start_s"] * 1e9) if f.get("start_s") is not None else None,
+                "kind": f["kind"],
+                "severity": f["severity"],
+                "device": f.get("device"),
+                "model": models.get(f.get("device") or ""),
+                "kernel": meta.raw.get("kernel"),
+                "summary": f["summary"],
+            }
+            for f in program.run_json("report", path, "--json")["findings"]
+        ]
+
+    def report(self, host: str | None = None, at: str | None = None) -> dict[str, Any]:
+        """The program's report on one host's recording at a time (`--at`), or its newest."""
+        self._local("report")
+        paths = [path for name, _, path in self.files.recordings if host in (None, name)]
+        hosts = sorted({name for name, _, _ in self.files.recordings})
+        if not paths or (host is None and len(hosts) > 1):
+            raise IolensError(f"choose one of the hosts {', '.join(hosts[:10])}")
+        when = ["--at", at] if at else []
+        return dict(program.run_json("report", os.path.dirname(paths[-1]), *when, "--json"))  # noqa: PTH120
+
+    def _local(self, what: str) -> None:
+        if not self.files.is_local:
+            raise IolensError(f"{what} runs the iolens program, which reads directories only; copy the recordings first")
+
+
+_FINDINGS = pa.schema(
+    [("host", pa.string()), ("at_unix_ns", pa.int64())]
+    + [(name, pa.string()) for name in ("kind", "severity", "device", "model", "kernel", "summary")]
+)
+
+# In the table `devices` an empty text is one that is not known.
+_DEVICE = "d.name as device, nullif(d.stable_id, '') as stable_id, nullif(d.model, '') as model, d.kind as kind"
+RELATIONS = (*(t.relation for t in LAKE_TABLES), "devices", "buckets")
+
+
+def views() -> dict[str, str]:
+    """The relations by name, over the raw ones."""
+    found = {t.relation: _view(t) for t in LAKE_TABLES}
+    found["devices"] = (
+        f"select host, start_ns, name as device, {', '.join(c for c in DEVICES.names if c != 'name')} from raw_devices"
+    )
+    found["buckets"] = f"""
+        select b.host, b.start_ns, b.start_ns + b.at_ns as at_unix_ns, {_DEVICE}, b.step_s, b.dev, b.class, b.part, b.bucket,
+               {bucket_low_sql("b.bucket")} as low_ns, b.ios
+        from raw_buckets b left join raw_devices d on d.host = b.host and d.start_ns = b.start_ns and d.dev = b.dev"""
+    return found
+
+
+def _view(table: Table) -> str:
+    columns = ", ".join(f"t.{name} as own_kind" if name == "kind" else f"t.{name}" for name in table.names)
+    before = f"t.host, t.start_ns, t.start_ns + t.{table.time} as at_unix_ns"
+    if "dev" not in table.names:
+        return f"select {before}, {columns.replace('own_kind', 'kind')} from raw_{table.directory} t"
+    of_op = f", {CLASS_OF_OP} as class" if table.relation == "ios" else ""
+    joined = "left join raw_devices d on d.host = t.host and d.start_ns = t.start_ns and d.dev = t.dev"
+    return f"select {before}, {_DEVICE}, {columns}{of_op} from raw_{table.directory} t {joined}"

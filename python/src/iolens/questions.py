@@ -1,0 +1,93 @@
+"""Questions to a lake, as SQL that DuckDB and Spark both answer."""
+
+from __future__ import annotations
+
+from .tables import bucket_low_sql
+
+_MINUTE_NS = 60 * 10**9
+_DAY_NS = 86_400 * 10**9
+_SECOND_NS = 10**9
+
+# An I/O through dm, md or a loop device is counted on the disk below as well; sums over devices take disks only.
+DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
+
+HOSTS = f"""
+select host, count(distinct start_ns) as recordings, min(at_unix_ns) as first_unix_ns,
+       max(at_unix_ns) + {_MINUTE_NS} as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,
+       cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes, cast(sum(lost_ios) as bigint) as lost_ios
+from rollup where step_s = 60 and class = 'all' and {DISKS}
+group by host order by host"""
+
+# The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last.
+BUSY_DAYS = f"""
+with minutes as (
+    select host, device, stable_id, at_unix_ns - at_unix_ns % {_DAY_NS} as day_unix_ns,
+           at_unix_ns - at_unix_ns % {_MINUTE_NS} as minute,
+           100.0 * cast(sum(busy_ns) as double) / {_MINUTE_NS} as busy_percent,
+           cast(sum(ios) as double) / 60 as ios_per_s, cast(sum(bytes) as double) / 60 as bytes_per_s
+    from rollup where step_s = 60 and class = 'all' and device is not null group by 1, 2, 3, 4, 5),
+observed as (
+    select host, day_unix_ns, 1 + cast((max(minute) - min(minute)) as double) / {_MINUTE_NS} as n
+    from minutes group by host, day_unix_ns),
+ranked as (
+    select m.*, o.n, count(*) over (partition by m.host, m.device, m.day_unix_ns) as have,
+           row_number() over (partition by m.host, m.device, m.day_unix_ns order by busy_percent desc) as of_busy,
+           row_number() over (partition by m.host, m.device, m.day_unix_ns order by ios_per_s desc) as of_ios,
+           row_number() over (partition by m.host, m.device, m.day_unix_ns order by bytes_per_s desc) as of_bytes
+    from minutes m join observed o on o.host = m.host and o.day_unix_ns = m.day_unix_ns)
+select host, device, max(stable_id) as stable_id, day_unix_ns, max(n) as minutes,
+       coalesce(max(case when of_busy = n - ceil(0.99 * n) + 1 then busy_percent end), 0) as busy_p99_percent,
+       coalesce(max(case when of_ios = n - ceil(0.99 * n) + 1 then ios_per_s end), 0) as ios_per_s_p99,
+       coalesce(max(case when of_bytes = n - ceil(0.99 * n) + 1 then bytes_per_s end), 0) as bytes_per_s_p99
+from ranked group by host, device, day_unix_ns order by host, device, day_unix_ns"""
+
+
+def latency(by: str, part: str, q: float) -> str:
+    """A quantile of the merged histograms: the middle of the bucket that holds it."""
+    key = {"device": "host, device", "host": "host", "model": "model"}[by]
+    disks = "" if by == "device" else f"and {DISKS}"
+    return f"""
+with merged as (
+    select {key}, class, bucket, low_ns, sum(ios) as ios from buckets
+    where part = '{part}' and step_s = 60 {disks} group by {key}, class, bucket, low_ns),
+running as (
+    select *, sum(ios) over (partition by {key}, class order by bucket) as upto,
+           sum(ios) over (partition by {key}, class) as n from merged)
+select {key}, class, cast(max(n) as bigint) as ios,
+       min(case when upto >= {q} * n then cast(low_ns + {bucket_low_sql("(bucket + 1)")} as double) end) / 2000.0 as quantile_us
+from running group by {key}, class order by {key}, class"""
+
+
+def noisy(by: str) -> str:
+    """Time that I/Os took beyond their actor's own median, charged second by second to those who used the device.
+
+    An actor's share of a second's device time is its share of the blame; its own share of its own excess is nobody's cost.
+    """
+    actor, names = "concat(coalesce(comm, ''), '[', cast(tgid as string), ']')", ""
+    if by == "cgroup":
+        actor = "coalesce(n.text, cast(cgroup as string))"
+        names = """left join (select host as n_host, start_ns as n_start, id, max(text) as text from names
+                   where kind = 'cgroup' group by 1, 2, 3) n
+                   on n_host = i.host and n_start = i.start_ns and n.id = i.cgroup"""
+    known = "tgid" if by == "process" else "cgroup"
+    return f"""
+with used as (
+    select i.host, device, class, at_unix_ns - at_unix_ns % {_SECOND_NS} as second, {actor} as actor,
+           device_ns + coalesce(queue_ns, 0) as total_ns, device_ns
+    from ios i {names} where {known} is not null),
+typical as (
+    select host, device, class, actor, percentile_disc(0.5) within group (order by total_ns) as median_ns
+    from used group by host, device, class, actor),
+excess as (
+    select u.host, u.device, second, u.actor as victim, sum(greatest(total_ns - median_ns, 0)) as excess_ns
+    from used u join typical t on t.host = u.host and t.device = u.device and t.class = u.class and t.actor = u.actor
+    group by u.host, u.device, second, u.actor),
+load as (
+    select host, device, second, actor as culprit, sum(device_ns) as own_ns from used group by host, device, second, actor),
+whole as (select host, device, second, sum(own_ns) as all_ns from load group by host, device, second)
+select l.host, l.device, culprit as {by},
+       sum(case when victim <> culprit then cast(excess_ns as double) * own_ns / nullif(all_ns, 0) else 0 end) / 1e9 as cost_s,
+       count(distinct case when victim <> culprit and excess_ns > 0 then victim end) as neighbours
+from load l join whole w on w.host = l.host and w.device = l.device and w.second = l.second
+join excess e on e.host = l.host and e.device = l.device and e.second = l.second
+group by l.host, l.device, culprit order by cost_s desc, {by}"""

@@ -1,0 +1,405 @@
+"""Fail-slow devices: latency against load, beside the peers of the same host.
+
+The method is that of Perseus (Lu et al., FAST '23): entries of 15 s, outliers left out by PCA and DBSCAN, a polynomial of
+latency over throughput with an upper bound at 99.9 %, slowdown ratios in sliding windows, a risk score a day. Three things
+differ. Every step takes medians over devices, so that a slow device does not move its own yardstick; what slows all
+devices of a host at once is taken off; and the differences between healthy devices decide how much slower is slow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+ENTRY_S = 15
+DAY_S = 86_400
+# A window of 20 entries is 5 minutes, the shortest slow event of Perseus; windows overlap by half.
+WINDOW = 20
+# A device or day with less than an hour of entries is not judged.
+MIN_ENTRIES = 240
+# Fewer devices have no peers to be compared with.
+MIN_PEERS = 4
+ENTRY_QUANTILE = 0.99
+# A slowdown by less is within what healthy devices of one model differ by, and what a curve of load leaves over.
+MIN_SLOWDOWN = math.log(1.4)
+# Healthy devices lie within so many robust standard deviations of their peers: one in 30 000 is beyond if they are normal.
+MAX_SPREADS = 4.0
+# A window above so many robust standard deviations is beyond the upper bound at 99.9 %.
+BOUND_SPREADS = 3.09
+FALSE_FLEETS = 0.1
+# Risk: share of the time that was slow, times doublings of latency. Two per cent of the time at twice the latency.
+MIN_RISK = 0.02
+# A severity counts up to eight times the latency.
+MAX_DOUBLINGS = 3.0
+# The polynomial's bins: of equal count, finer at both ends, where a curve bends; entries that a device needs in one.
+LOAD_QUANTILES = np.array([0, 0.005, 0.02, *np.linspace(0.04, 0.96, 24), 0.98, 0.99, 0.995, 1])
+MIN_IN_BIN = 8
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of the devices of one host: `time_s` since the epoch, index into `names`, throughput, latency (any units)."""
+
+    host: str
+    names: list[str]
+    time_s: Ints
+    device: Ints
+    throughput: Floats
+    latency: Floats
+
+
+@dataclass
+class Day:
+    """A device's day: risk with and without its steady offset, its median shift (log), its slow windows and entries."""
+
+    day: int
+    entries: int
+    shift: float
+    risk_raw: float
+    risk_centred: float
+    slow_share: float
+    shifts: Floats = field(repr=False)
+
+
+@dataclass
+class DeviceDays:
+    """All days of a device."""
+
+    host: str
+    name: str
+    shift: float
+    spread: float
+    days: list[Day]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a device. Factors are latency over that of the peers at the same load; `factor` is of its slow time."""
+
+    host: str
+    device: str
+    slow: bool
+    risk: float
+    risk_now: float
+    factor: float | None
+    factor_low: float | None
+    factor_high: float | None
+    slow_percent: float
+    steady_factor: float
+    trend_percent_per_day: float | None
+    days: int
+    entries: int
+
+
+def judge(hosts: Iterable[Entries]) -> list[Verdict]:
+    """All devices, those of the highest risk first. Hosts are read one by one."""
+    devices = [device for entries in hosts for device in judge_host(entries)]
+    return verdicts(devices)
+
+
+def verdicts(devices: list[DeviceDays]) -> list[Verdict]:
+    """Which of the devices of a fleet are slow."""
+    by_host = {d.host: d.spread for d in devices}
+    fleet_spread = float(np.median(list(by_host.values()))) if by_host else 0.0
+    found = []
+    for device in devices:
+        spread = max(fleet_spread, 0.7 * device.spread)
+        steady = device.shift > max(MIN_SLOWDOWN, MAX_SPREADS * spread)
+        found.append((device, steady, _risk(device, steady)))
+    limit = _limit(np.array([risk for _, _, risk in found]))
+    result = [_verdict(device, steady, risk, limit) for device, steady, risk in found]
+    return sorted(result, key=lambda v: (-v.risk, v.host, v.device))
+
+
+def _risk(device: DeviceDays, steady: bool) -> float:
+    weights = [d.entries for d in device.days]
+    risks = [d.risk_raw if steady else d.risk_centred for d in device.days]
+    return float(np.average(risks, weights=weights))
+
+
+def _limit(risks: Floats) -> float:
+    """The risk that hardly any healthy device of a fleet of this size and noise reaches.
+
+    Every drive has its slow minutes, so the fleet's own risks, above the median, give the scale of an exponential tail;
+    one healthy fleet in ten would have a device above the limit.
+    """
+    if len(risks) < 20:
+        return MIN_RISK
+    middle, high = (float(q) for q in np.quantile(risks, [0.5, 0.9]))
+    scale = (high - middle) / math.log(5)
+    return max(MIN_RISK, middle + scale * math.log(0.5 * len(risks) / FALSE_FLEETS))
+
+
+def _verdict(device: DeviceDays, steady: bool, risk: float, limit: float) -> Verdict:
+    shifts = np.concatenate([d.shifts for d in device.days])
+    centre = 0.0 if steady else device.shift
+    slow = np.sort(shifts[shifts - centre > MIN_SLOWDOWN])
+    factor = low = high = None
+    if len(slow):
+        factor = math.exp(float(np.median(slow)))
+        # 95 % interval of a median by order statistics; windows overlap by half, so half of them count.
+        half = 1.96 * math.sqrt(len(slow) / 2) / 2 * 2
+        first, last = math.floor(len(slow) / 2 - half), math.ceil(len(slow) / 2 + half)
+        if first >= 0 and last < len(slow):
+            low, high = math.exp(float(slow[first])), math.exp(float(slow[last]))
+    entries = sum(d.entries for d in device.days)
+    last_day = device.days[-1]
+    return Verdict(
+        host=device.host,
+        device=device.name,
+        slow=risk > limit,
+        risk=risk,
+        risk_now=last_day.risk_raw if steady else last_day.risk_centred,
+        factor=factor,
+        factor_low=low,
+        factor_high=high,
+        slow_percent=100 * sum(d.slow_share * d.entries for d in device.days) / entries,
+        steady_factor=math.exp(device.shift),
+        trend_percent_per_day=_trend(device.days),
+        days=len(device.days),
+        entries=entries,
+    )
+
+
+def _trend(days: list[Day]) -> float | None:
+    """Theil-Sen slope of the daily shift, as percent a day; fewer than three days have none."""
+    if len(days) < 3:
+        return None
+    at = np.array([d.day for d in days], dtype=np.float64)
+    shift = np.array([d.shift for d in days])
+    first, second = np.triu_indices(len(days), 1)
+    return 100 * math.expm1(float(np.median((shift[second] - shift[first]) / (at[second] - at[first]))))
+
+
+def judge_host(entries: Entries) -> list[DeviceDays]:
+    """Every day of the devices of a host, beside each other."""
+    usable = np.isfinite(entries.latency) & np.isfinite(entries.throughput) & (entries.latency > 0)
+    usable &= entries.throughput >= 0
+    if not usable.any():
+        return []
+    day_of = entries.time_s // DAY_S
+    days: dict[int, list[Day]] = {}
+    for day in np.unique(day_of[usable]):
+        chosen = usable & (day_of == day)
+        for index, result in _judge_day(entries, chosen, int(day)):
+            days.setdefault(index, []).append(result)
+    shifts = {index: float(np.median([d.shift for d in of])) for index, of in days.items()}
+    spread = _spread(np.array(list(shifts.values()))) if shifts else 0.0
+    return [DeviceDays(entries.host, entries.names[i], shifts[i], spread, of) for i, of in sorted(days.items())]
+
+
+def _judge_day(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Iterator[tuple[int, Day]]:
+    device = entries.device[chosen]
+    indexes, counts = np.unique(device, return_counts=True)
+    indexes = indexes[counts >= MIN_ENTRIES]
+    if len(indexes) < MIN_PEERS:
+        return
+    kept = np.isin(device, indexes)
+    row = np.searchsorted(indexes, device[kept])
+    load = np.log(entries.throughput[chosen][kept] + _floor(entries.throughput[chosen][kept]))
+    latency = np.log(entries.latency[chosen][kept])
+    residual = latency - expected(load, latency, row, len(indexes))
+    slot = (entries.time_s[chosen][kept] % DAY_S) // ENTRY_S
+    residual[~_is_shared(load, row, len(indexes))] = np.nan
+    grid = np.full((len(indexes), DAY_S // ENTRY_S), np.nan)
+    grid[row, slot] = residual
+    grid = _without_common(grid)
+    windows = _windows(grid)
+    of_window, of_entry = _window_bound(windows), _entry_bound(grid)
+    for i, index in enumerate(indexes):
+        if np.isfinite(grid[i]).sum() < MIN_ENTRIES:
+            continue
+        yield int(index), _day(day, grid[i], windows[i], of_window, of_entry, grid)
+
+
+def _is_shared(load: Floats, row: Ints, devices: int) -> npt.NDArray[np.bool_]:
+    """Which loads at least three devices have reached: beyond them there is nobody to compare with."""
+    lowest, highest = np.full(devices, np.inf), np.full(devices, -np.inf)
+    np.minimum.at(lowest, row, load)
+    np.maximum.at(highest, row, load)
+    shared: npt.NDArray[np.bool_] = (load >= np.sort(lowest)[2]) & (load <= np.sort(highest)[-3])
+    return shared
+
+
+def _day(day: int, residual: Floats, windows: Floats, window_limit: float, entry_limit: float, grid: Floats) -> Day:
+    shift = _shift(residual)
+    residual = residual[np.isfinite(residual)]
+    windows = windows[np.isfinite(windows)]
+
+    def risk(centre: float) -> tuple[float, float]:
+        over = windows - centre > max(MIN_SLOWDOWN, window_limit)
+        by_windows = float(np.mean(_doublings(windows[over] - centre, len(windows)))) if len(windows) else 0.0
+        # Slow moments shorter than a window: entries above what hardly any of the peers' reach, less what those reach.
+        by_entries = _tail(residual - centre, entry_limit) - _peer_tail(grid, entry_limit)
+        return max(by_windows, by_entries, 0.0), float(np.mean(over)) if len(windows) else 0.0
+
+    raw, share = risk(0.0)
+    centred, centred_share = risk(shift)
+    return Day(day, len(residual), shift, raw, centred, share if shift > MIN_SLOWDOWN else centred_share, windows)
+
+
+def _shift(residual: Floats) -> float:
+    known = residual[np.isfinite(residual)]
+    return float(np.median(known)) if len(known) else 0.0
+
+
+def _doublings(over: Floats, n: int) -> Floats:
+    """Severities of slow windows, filled up with zeros for the others."""
+    filled = np.zeros(max(n, 1))
+    filled[: len(over)] = np.minimum(over / math.log(2), MAX_DOUBLINGS)
+    return filled
+
+
+def _tail(residual: Floats, limit: float) -> float:
+    over = residual[residual > max(limit, MIN_SLOWDOWN)]
+    return float(np.sum(np.minimum(over / math.log(2), MAX_DOUBLINGS))) / max(len(residual), 1)
+
+
+def _peer_tail(grid: Floats, limit: float) -> float:
+    tails = []
+    for row in grid:
+        known = row[np.isfinite(row)]
+        if len(known):
+            tails.append(_tail(known - np.median(known), limit))
+    # Peers' tails differ: what three quarters of them do not exceed is ordinary.
+    return float(np.quantile(tails, 0.75)) if tails else 0.0
+
+
+def _spread(values: Floats) -> float:
+    """Robust standard deviation: 1.4826 times the median absolute deviation."""
+    return 1.4826 * float(np.median(np.abs(values - np.median(values))))
+
+
+def _floor(throughput: Floats) -> float:
+    """What is added before the logarithm, so that idle entries have one: a hundredth of the median load."""
+    busy = throughput[throughput > 0]
+    return 0.01 * float(np.median(busy)) if len(busy) else 1.0
+
+
+def _median_rows(values: Floats) -> Floats:
+    """Median over the last axis of what is known; not a number where fewer than half is."""
+    ordered = np.sort(values, axis=-1)
+    known = np.isfinite(ordered).sum(axis=-1)
+    last = np.maximum(known - 1, 0)
+    low = np.take_along_axis(ordered, (last // 2)[..., None], axis=-1)[..., 0]
+    high = np.take_along_axis(ordered, ((last + 1) // 2)[..., None], axis=-1)[..., 0]
+    return np.where(known * 2 >= values.shape[-1], (low + high) / 2, np.nan)
+
+
+def _windows(grid: Floats) -> Floats:
+    """Medians of windows that overlap by half."""
+    parts = [grid, grid[:, WINDOW // 2 : -(WINDOW // 2)]]
+    return np.concatenate([_median_rows(p.reshape(len(grid), -1, WINDOW)) for p in parts], axis=1)
+
+
+def _without_common(grid: Floats) -> Floats:
+    """Takes off what slows all devices of the host in the same five minutes."""
+    shifts = np.array([_shift(row) for row in grid])
+    blocks = (grid - shifts[:, None]).reshape(len(grid), -1, WINDOW).transpose(1, 0, 2)
+    of_device = _median_rows(blocks)
+    common = _median_rows(of_device)
+    result: Floats = grid - np.repeat(np.nan_to_num(common), WINDOW)[None, :]
+    return result
+
+
+def _window_bound(windows: Floats) -> float:
+    """The upper bound of healthy windows: of each device's own spread, of those the median. Slow ones do not widen it."""
+    spreads = [_spread(known) for known in (row[np.isfinite(row)] for row in windows) if len(known)]
+    return BOUND_SPREADS * float(np.median(spreads)) if spreads else 0.0
+
+
+def _entry_bound(grid: Floats) -> float:
+    """What one entry in a hundred exceeds: of each device, around its own median, of those the median."""
+    known_rows = (row[np.isfinite(row)] for row in grid)
+    bounds = [float(np.quantile(known - np.median(known), ENTRY_QUANTILE)) for known in known_rows if len(known)]
+    return float(np.median(bounds)) if bounds else 0.0
+
+
+def expected(load: Floats, latency: Floats, row: Ints, devices: int) -> Floats:
+    """The logarithm of the latency that the peers have at each load: a cubic through the medians over devices."""
+    inlier = main_cluster(load, latency)
+    edges = np.unique(np.quantile(load[inlier], LOAD_QUANTILES))
+    if len(edges) < 3:
+        return np.full(len(load), np.median(latency[inlier]))
+    bin_of = np.clip(np.searchsorted(edges, load, side="right") - 1, 0, len(edges) - 2)
+    cell = row * (len(edges) - 1) + bin_of
+    order = np.argsort(cell[inlier], kind="stable")
+    cells, starts, counts = np.unique(cell[inlier][order], return_index=True, return_counts=True)
+    table = np.full((devices, len(edges) - 1), np.nan)
+    sorted_latency = latency[inlier][order]
+    for c, start, count in zip(cells, starts, counts, strict=True):
+        if count >= MIN_IN_BIN:
+            table.flat[c] = np.median(sorted_latency[start : start + count])
+    asked = np.isfinite(table).sum(axis=0)
+    bins = np.flatnonzero(asked >= min(3, devices))
+    if len(bins) == 0:
+        return np.full(len(load), np.median(latency[inlier]))
+    middles = np.array([np.median(load[inlier & (bin_of == b)]) for b in bins])
+    levels = np.array([np.median(table[np.isfinite(table[:, b]), b]) for b in bins])
+    degree = min(3, len(bins) - 1)
+    line = np.polynomial.Polynomial.fit(middles, levels, degree, w=np.sqrt(asked[bins])) if degree else None
+    # Beyond the loads that peers have shown a polynomial says nothing: the nearest load holds.
+    within = np.clip(load, middles[0], middles[-1])
+    return np.asarray(line(within) if line is not None else np.full(len(load), levels[0]), dtype=np.float64)
+
+
+def main_cluster(load: Floats, latency: Floats) -> npt.NDArray[np.bool_]:
+    """Which entries belong to the largest cluster: DBSCAN along the principal components, on a grid of cells.
+
+    A cell is as wide as DBSCAN's radius; it is a core if it and its eight neighbours hold enough entries. So the cost is
+    that of counting, whatever the number of entries.
+    """
+    points = np.stack([_standardised(load), _standardised(latency)], axis=1)
+    _, axes = np.linalg.eigh(np.cov(points, rowvar=False) + 1e-12 * np.eye(2))
+    components = points @ axes
+    scale = np.maximum(components.std(axis=0), 1e-9)
+    cells = np.clip(np.floor(components / (0.25 * scale)), -200, 199).astype(np.int64) + 200
+    counts = np.zeros((402, 402), dtype=np.int64)
+    np.add.at(counts, (cells[:, 0] + 1, cells[:, 1] + 1), 1)
+    around = sum(
+        (np.roll(np.roll(counts, dx, axis=0), dy, axis=1) for dx in (-1, 0, 1) for dy in (-1, 0, 1)), np.zeros_like(counts)
+    )
+    core = (around >= max(5, len(load) // 2000)) & (counts > 0)
+    member = _largest(core, counts)
+    near = np.zeros_like(member)
+    for dx in (-1, 0, 1):
+        for dy in (-1, 0, 1):
+            near |= np.roll(np.roll(member, dx, axis=0), dy, axis=1)
+    inlier: npt.NDArray[np.bool_] = near[cells[:, 0] + 1, cells[:, 1] + 1]
+    return inlier if inlier.sum() * 2 >= len(load) else np.ones(len(load), dtype=bool)
+
+
+def _standardised(values: Floats) -> Floats:
+    centred: Floats = values - np.median(values)
+    return centred / max(_spread(values), 1e-9)
+
+
+def _largest(core: npt.NDArray[np.bool_], counts: Ints) -> npt.NDArray[np.bool_]:
+    """Of the connected regions of core cells the one with most entries."""
+    left = {(int(x), int(y)) for x, y in np.argwhere(core)}
+    best: set[tuple[int, int]] = set()
+    most = -1
+    while left:
+        region, border = set[tuple[int, int]](), [left.pop()]
+        while border:
+            x, y = border.pop()
+            region.add((x, y))
+            for cell in ((x + dx, y + dy) for dx in (-1, 0, 1) for dy in (-1, 0, 1)):
+                if cell in left:
+                    left.remove(cell)
+                    border.append(cell)
+        entries = sum(int(counts[cell]) for cell in region)
+        if entries > most:
+            most, best = entries, region
+    member = np.zeros_like(core)
+    for cell in best:
+        member[cell] = True
+    return member

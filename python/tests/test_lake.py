@@ -1,0 +1,209 @@
+"""Questions to a lake, against answers computed from its I/Os in Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from conftest import DISK, DM, FIXTURES, START_NS, random_ios, write_recording
+from lakes import HOSTS, bucket_of, class_of, make_root, write_table
+
+import iolens
+from iolens import capacity
+from iolens.cli import main
+
+Truth = dict[tuple[str, int], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Truth]:
+    path = tmp_path_factory.mktemp("lake")
+    return path, make_root(path)
+
+
+def test_relations_have_host_time_and_device(root: tuple[Path, Truth]) -> None:
+    path, truth = root
+    lake = iolens.lake(path)
+    rows = lake.query("select host, start_ns, at_unix_ns, device, stable_id, done_ns, class, op from ios").to_pylist()
+    assert len(rows) == sum(map(len, truth.values()))
+    assert {row["host"] for row in rows} == set(HOSTS)
+    for row in rows:
+        assert row["at_unix_ns"] == row["start_ns"] + row["done_ns"]
+        assert row["class"] == class_of(row["op"])
+    assert {(r["device"], r["stable_id"]) for r in rows} == {("sda", "wwn-1"), ("dm-0", None)}
+    assert lake.lost.fetchall() == []
+    assert len(lake.devices.fetchall()) == 6 * 3
+    assert repr(lake) == f"<Lake {str(path)!r}: 3 hosts, 6 recordings>"
+
+
+def test_bins_of_absolute_time(root: tuple[Path, Truth]) -> None:
+    path, truth = root
+    sql = "select host, at_unix_ns - at_unix_ns % 10000000 as bin, count(*) as n from ios group by 1, 2"
+    counted = {(r["host"], r["bin"]): r["n"] for r in iolens.lake(path).query(sql).to_pylist()}
+    expected: dict[tuple[str, int], int] = {}
+    for (host, start), ios in truth.items():
+        for one in ios:
+            at = start + one["done_ns"]
+            expected[host, at - at % 10_000_000] = expected.get((host, at - at % 10_000_000), 0) + 1
+    assert counted == expected
+
+
+def test_hosts_count_disks_only(root: tuple[Path, Truth]) -> None:
+    path, truth = root
+    for row in iolens.lake(path).hosts().to_pylist():
+        ios = [i for (host, _), of in truth.items() if host == row["host"] for i in of if i["dev"] == DISK]
+        assert (row["recordings"], row["disks"], row["ios"]) == (2, 1, len(ios))
+        assert row["bytes"] == sum(i["bytes"] for i in ios)
+        assert row["first_unix_ns"] == START_NS
+
+
+@pytest.mark.parametrize("q", [0.5, 0.99, 1.0])
+def test_latency_from_histograms(q: float, root: tuple[Path, Truth]) -> None:
+    path, truth = root
+    rows = iolens.lake(path).latency("device", "total", q).to_pylist()
+    assert len(rows) == 3 * 2 * 4
+    for row in rows:
+        dev = {"sda": DISK, "dm-0": DM}[row["device"]]
+        of = [i for (host, _), ios in truth.items() if host == row["host"] for i in ios]
+        took = sorted(
+            i["device_ns"] + (i["queue_ns"] or 0) for i in of if i["dev"] == dev and class_of(i["op"]) == row["class"]
+        )
+        exact = took[math.ceil(q * len(took)) - 1]
+        assert row["ios"] == len(took)
+        assert bucket_of(round(row["quantile_us"] * 1000)) == bucket_of(exact)
+        assert row["quantile_us"] == pytest.approx(exact / 1e3, rel=0.032)
+
+
+def test_noise_is_charged_to_who_made_it(tmp_path: Path) -> None:
+    # Process 2 reads steadily and takes 1 ms; in seconds 3 to 5 process 1 writes much, and then 2 takes 11 ms.
+    ios = []
+    for ms in range(0, 10_000, 100):
+        loud = 3000 <= ms < 6000
+        ios.append(_io(ms, 0, 2, "victim", 11_000_000 if loud else 1_000_000))
+        ios += [_io(ms + k, 1, 1, "culprit", 9_000_000) for k in range(10) if loud]
+        ios.append(_io(ms + 50, 0, 3, "quiet", 1000))
+    write_recording(
+        tmp_path / f"host=h/start_ns={START_NS}", ios, {"devices": [{"name": "sda", "id": DISK, "kind": "request"}]}
+    )
+    rows = {r["process"]: r for r in iolens.lake(tmp_path).noisy("process").to_pylist()}
+    # 30 reads took 10 ms more; of the device time of those seconds 900 of 1010 ms (and a little) were the culprit's.
+    assert rows["culprit[1]"]["cost_s"] == pytest.approx(0.3 * 900 / 1010.01, rel=1e-3)
+    assert rows["culprit[1]"]["neighbours"] == 1
+    assert rows["quiet[3]"]["cost_s"] < 1e-4
+    assert rows["victim[2]"]["cost_s"] == 0
+    [row] = iolens.lake(tmp_path).noisy("cgroup").to_pylist()
+    assert (row["cgroup"], row["cost_s"]) == ("7", 0)
+
+
+def _io(at_ms: int, op: int, tgid: int, comm: str, device_ns: int) -> dict[str, Any]:
+    return {
+        "done_ns": (1000 + at_ms) * 1_000_000,
+        "dev": DISK,
+        "op": op,
+        "bytes": 4096,
+        "device_ns": device_ns,
+        "tgid": tgid,
+        "comm": comm,
+        "cgroup": 7,
+    }
+
+
+def _days(values: list[float], minutes: float = 1440.0) -> pa.Table:
+    day_ns = 86_400 * 10**9
+    return pa.Table.from_pylist(
+        [
+            {
+                "host": "h",
+                "device": "sda",
+                "stable_id": "s",
+                "day_unix_ns": START_NS + day * day_ns,
+                "minutes": minutes,
+                "busy_p99_percent": value,
+                "ios_per_s_p99": 10.0,
+                "bytes_per_s_p99": 40.0,
+            }
+            for day, value in enumerate(values)
+        ]
+    )
+
+
+def test_capacity_says_when_only_where_it_grows() -> None:
+    [growing] = capacity.forecast(_days([30 + day + (day % 3) for day in range(28)])).to_pylist()
+    assert growing["growth_percent_per_week"] == pytest.approx(7, abs=0.3)
+    assert growing["weeks_left"] == pytest.approx(growing["headroom_percent"] / growing["growth_percent_per_week"])
+    assert growing["weeks_left_low"] <= growing["weeks_left"] <= growing["weeks_left_high"]
+    [level] = capacity.forecast(_days([40 + (day * 7) % 5 for day in range(28)])).to_pylist()
+    assert (level["weeks_left"], level["growth_percent_per_week"]) == (None, 0.0)
+    [short] = capacity.forecast(_days([40.0, 41.0, 42.0])).to_pylist()
+    assert (short["headroom_percent"], short["growth_percent_per_week"]) == (59.0, None)
+    assert capacity.forecast(_days([40.0], minutes=3.0)).num_rows == 0
+
+
+def test_a_days_percentile_counts_idle_minutes(tmp_path: Path) -> None:
+    # Of 200 minutes 100 have I/O, 1 to 100 % busy: the 99th percentile (rank 198) is the third largest.
+    path = tmp_path / f"host=h/start_ns={START_NS}"
+    write_recording(path, [], {"devices": [{"name": "sda", "id": DISK, "kind": "request"}], "start_unix_ns": START_NS})
+    minute_ns = 60 * 10**9
+    first = -START_NS % (86_400 * 10**9)
+    rows = [
+        {"step_s": 60, "at_ns": first + m * minute_ns, "dev": DISK, "class": "all", "ios": 60, "bytes": 60 * (m + 1)}
+        | {"device_sum_ns": 1, "busy_ns": (m + 1) * minute_ns // 100}
+        | {"total_buckets": [], "total_counts": [], "device_buckets": [], "device_counts": []}
+        for m in [*range(99), 199]
+    ]
+    rows[-1]["busy_ns"] = minute_ns
+    write_table(path, "rollup", rows)
+    [row] = iolens.lake(tmp_path).capacity().to_pylist()
+    assert (row["busy_p99_percent"], row["headroom_percent"]) == (98.0, 2.0)
+    assert row["ios_per_s_p99"] == 1.0
+
+
+def test_the_program_finds_on_every_host(tmp_path: Path, program: str) -> None:
+    for host in ("x", "y"):
+        (tmp_path / f"host={host}").mkdir()
+        (tmp_path / f"host={host}/start_ns=1795000000000000000").symlink_to(FIXTURES / "recordings/v1/finished.iolens")
+    with pytest.raises(iolens.IolensError, match="holds no recordings"):
+        iolens.lake(tmp_path)
+    for host in ("x", "y"):
+        link = tmp_path / f"host={host}/start_ns=1795000000000000000"
+        link.unlink()
+        shutil.copytree(FIXTURES / "recordings/v1/finished.iolens", link)
+    lake = iolens.lake(tmp_path)
+    rows = lake.findings().to_pylist()
+    expected = iolens.open(link).report()
+    assert sorted({r["host"] for r in rows}) == ["x", "y"]
+    assert [r["kind"] for r in rows] == [f["kind"] for f in expected["findings"]] * 2
+    assert lake.report("x")["devices"] == expected["devices"]
+    with pytest.raises(iolens.IolensError, match="choose one of the hosts x, y"):
+        lake.report()
+
+
+def test_the_command_line(root: tuple[Path, Truth], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path, truth = root
+    total = sum(map(len, truth.values()))
+    assert main(["query", str(path), "select count(*) as n from ios", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"n": total}]
+    assert main(["query", str(FIXTURES / "recordings/v1/finished.iolens"), "select count(*) as n from ios"]) == 0
+    assert capsys.readouterr().out.split() == ["n", "200"]
+    assert main(["hosts", str(path), "--format", "csv"]) == 0
+    assert [row["host"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == HOSTS
+    hostile = write_recording(tmp_path / "r", [{**random_ios(1, 1)[0], "comm": "a\x1b[2Jb"}], {})
+    assert main(["query", str(hostile), "select comm from ios"]) == 0
+    assert capsys.readouterr().out.split() == ["comm", "a\\x1b[2Jb"]
+    for arguments, said in (
+        (["query", str(path), "select nothing from ios"], "nothing"),
+        (["hosts", str(tmp_path)], "holds no recordings"),
+        (["hosts", str(tmp_path / "none")], "is no directory"),
+        (["slow", str(tmp_path)], "no CSV file"),
+    ):
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert said in error
+        assert error.count("\n") == 1

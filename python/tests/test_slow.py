@@ -1,0 +1,185 @@
+"""Fail-slow devices: planted fleets, and the two ways in."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from conftest import write_recording
+from fleets import START_S, Planted, make_fleet, make_host
+
+import iolens
+from iolens import slow, slow_input
+from iolens.cli import main
+from iolens.slow import Entries
+
+
+def test_a_fleet_with_twenty_slow_of_a_thousand() -> None:
+    hosts, truth = make_fleet(1000, 20, seed=2)
+    found = slow.judge(hosts)
+    flagged = {v.device for v in found if v.slow}
+    strong = {device for device, p in truth.items() if p.factor >= 2}
+    assert len(found) == 1000
+    assert len(strong) >= 10
+    assert len(flagged & set(truth)) >= 0.95 * len(flagged)
+    assert len(flagged & strong) >= 0.95 * len(strong)
+    steady = [(v, truth[v.device]) for v in found if v.device in truth and truth[v.device].share == 1 and v.slow]
+    assert steady
+    for verdict, planted in steady:
+        # Healthy drives differ by 7 % one from the other, so a factor cannot be known better than that.
+        assert verdict.factor == pytest.approx(planted.factor, rel=0.2)
+
+
+def test_a_healthy_fleet_has_none() -> None:
+    hosts, _ = make_fleet(1000, 0, seed=11)
+    assert [v for v in slow.judge(hosts) if v.slow] == []
+
+
+def test_what_slows_a_whole_host_is_no_drive() -> None:
+    host = make_host("h", 12, np.random.default_rng(3), {})
+    half = host.time_s % slow.DAY_S > slow.DAY_S // 2
+    slowed = Entries(host.host, host.names, host.time_s, host.device, host.throughput, np.where(half, 3, 1) * host.latency)
+    assert not any(v.slow for v in slow.judge([slowed]))
+
+
+def test_load_alone_is_not_slow() -> None:
+    # One drive has five times the load of its peers, who reach it now and then; its latency is that of the load.
+    rng = np.random.default_rng(4)
+    load = rng.lognormal(3, 1.0, (12, slow.DAY_S // 15))
+    load[5] *= 5
+    latency = 0.2 * (1 + load / 40) * rng.lognormal(0, 0.2, load.shape)
+    at = np.tile(START_S + 15 * np.arange(load.shape[1]), 12)
+    device = np.repeat(np.arange(12), load.shape[1])
+    entries = Entries("h", [f"d{i}" for i in range(12)], at, device, load.ravel(), latency.ravel())
+    verdicts = {v.device: v for v in slow.judge([entries])}
+    assert not verdicts["d5"].slow
+    assert verdicts["d5"].steady_factor == pytest.approx(1, abs=0.1)
+    assert float(np.median(latency[5]) / np.median(latency[:5])) > 2
+
+
+def test_getting_slower_has_a_trend() -> None:
+    rng = np.random.default_rng(5)
+    host = make_host("h", 12, rng, {}, days=5)
+    day = (host.time_s - START_S) // slow.DAY_S
+    grown = host.latency * np.where(host.device == 4, 1.15**day, 1)
+    found = slow.judge([Entries(host.host, host.names, host.time_s, host.device, host.throughput, grown)])
+    trends = {v.device: v.trend_percent_per_day for v in found}
+    assert trends.pop("h-d4") == pytest.approx(15, abs=3)
+    assert max(abs(t or 0) for t in trends.values()) < 3
+
+
+def test_too_little_is_not_judged() -> None:
+    host = make_host("h", 12, np.random.default_rng(6), {0: Planted(5, 1)})
+    few = host.device < 3
+    short = host.time_s < START_S + 15 * 100
+    for kept in (few, short):
+        columns = (host.time_s[kept], host.device[kept], host.throughput[kept], host.latency[kept])
+        assert slow.judge([Entries("h", host.names, *columns)]) == []
+
+
+def test_the_main_cluster_leaves_outliers_out() -> None:
+    rng = np.random.default_rng(7)
+    load = rng.normal(3, 1, 5000)
+    latency = 0.5 * load + rng.normal(0, 0.1, 5000)
+    far = np.arange(5000) < 50
+    latency[far] += 6
+    inlier = slow.main_cluster(load, latency)
+    assert not inlier[far].any()
+    assert inlier[~far].mean() > 0.99
+
+
+def _write_csv(entries: Entries, path: Path, **more: list[str]) -> None:
+    columns = {
+        "ts": entries.time_s,
+        "disk_id": [entries.names[i] for i in entries.device],
+        "throughput": entries.throughput,
+        "latency": entries.latency,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pa_csv.write_csv(pa.table({**columns, **more}), path)
+
+
+def test_csv_files_are_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(8)
+    for i in range(4):
+        planted = {7: Planted(2.5, 0.3)} if i == 2 else {}
+        _write_csv(make_host(f"n{i}", 12, rng, planted), tmp_path / "cluster" / f"n{i}.csv")
+    (tmp_path / "labels.csv").write_text("disk_id,since\nn2-d7,1\n")
+    assert main(["slow", str(tmp_path), "--format", "json"]) == 0
+    said = capsys.readouterr()
+    [row] = json.loads(said.out)
+    assert (row["host"], row["device"]) == ("cluster/n2", "n2-d7")
+    assert row["factor"] == pytest.approx(2.5, rel=0.2)
+    assert row["factor_low"] < row["factor"] < row["factor_high"]
+    assert "1 of 48 devices are slow" in said.err
+    assert main(["slow", *map(str, sorted(tmp_path.glob("cluster/*.csv"))), "--all", "--format", "csv"]) == 0
+    assert len(list(csv.DictReader(capsys.readouterr().out.splitlines()))) == 48
+
+
+def test_times_and_hosts_of_one_csv_file(tmp_path: Path) -> None:
+    hosts = [make_host(name, 5, np.random.default_rng(9), {}) for name in ("x", "y")]
+    path = tmp_path / "all.csv"
+    _write_csv(hosts[0], tmp_path / "plain.csv")
+    [plain] = slow_input.from_csv([tmp_path / "plain.csv"])
+    assert plain.host == "plain"
+    parts = []
+    for h in hosts:
+        _write_csv(h, path, host=[h.host] * len(h.time_s))
+        parts.append(pa_csv.read_csv(path))
+    table = pa.concat_tables(parts)
+    seconds = table["ts"].to_numpy()
+    for ts in (seconds, seconds * 1000, pa.array(seconds).cast(pa.timestamp("s")), seconds.astype(float)):
+        pa_csv.write_csv(table.set_column(0, "ts", pa.array(ts)), path)
+        read = list(slow_input.from_csv([path]))
+        assert [e.host for e in read] == ["x", "y"]
+        assert (read[1].time_s == hosts[1].time_s).all()
+        assert read[1].names == hosts[1].names
+    path.write_text("time,value\n1,2\n")
+    with pytest.raises(iolens.IolensError, match="has no columns ts,disk_id"):
+        list(slow_input.from_csv([path]))
+    path.write_text("ts,disk_id,throughput,latency\nsoon,a,1,1\n")
+    with pytest.raises(iolens.IolensError, match=r"all\.csv: "):
+        list(slow_input.from_csv([path]))
+
+
+def test_rollups_of_a_lake(tmp_path: Path) -> None:
+    # The slow drive's reads are slow, its writes are not; queue time must not count.
+    rng = np.random.default_rng(10)
+    made = {"read": make_host("h", 6, rng, {3: Planted(2.5, 0.4)}), "write": make_host("h", 6, rng, {})}
+    start_ns = START_S * 10**9
+    path = tmp_path / f"host=h/start_ns={start_ns}"
+    devices = [{"name": f"sd{'abcdef'[i]}", "id": 8 << 20 | 16 * i, "kind": "request", "model": "M"} for i in range(6)]
+    write_recording(path, [], {"devices": devices, "start_unix_ns": start_ns})
+    parts = []
+    for name, entries in made.items():
+        n = len(entries.time_s)
+        ios = np.full(n, 20)
+        empty = pa.array([[]] * n, pa.list_(pa.int32()))
+        parts.append(
+            pa.table(
+                {
+                    "step_s": pa.array(np.ones(n), pa.int32()),
+                    "at_ns": (entries.time_s - START_S) * 10**9,
+                    "dev": pa.array(8 << 20 | 16 * entries.device, pa.int32()),
+                    "class": [name] * n,
+                    "ios": ios,
+                    "bytes": np.maximum(entries.throughput * 1e6, 1).astype(np.int64),
+                    "queue_sum_ns": (ios * rng.lognormal(16, 1, n)).astype(np.int64),
+                    "device_sum_ns": (ios * entries.latency * 1e6).astype(np.int64),
+                    **dict.fromkeys(("total_buckets", "total_counts", "device_buckets", "device_counts"), empty),
+                }
+            )
+        )
+    (path / "rollup").mkdir()
+    pq.write_table(pa.concat_tables(parts), path / "rollup/1s-000001.parquet")
+    found = iolens.lake(tmp_path).slow()
+    assert len(found) == 12
+    assert [(v.host, v.device) for v in found if v.slow] == [("h M read", "sdd")]
+    assert math.isclose(found[0].factor or 0, 2.5, rel_tol=0.2)
