@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context as _, Result};
 use iolens_observe::counters::process;
 use rustix::process::Signal;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
 };
@@ -42,6 +43,10 @@ impl Signals {
         let (interrupted, terminated) = (Arc::clone(&signals.interrupted), Arc::clone(&signals.terminated));
         // A thread of its own counts them (a second Ctrl-C means more than the first): no code runs in the handler.
         let count = move || {
+            // It needs none; without this it would keep those that the other threads of a service give up.
+            let none = CapabilitySet::empty();
+            let _ = set_no_new_privs(true);
+            let _ = set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none });
             for signal in incoming.forever() {
                 if signal == SIGINT { &interrupted } else { &terminated }.fetch_add(1, Ordering::Relaxed);
             }

@@ -127,11 +127,25 @@ impl Session {
     /// # Errors
     /// No source, or no place to write.
     pub fn start(options: SessionOptions, topology: Topology) -> Result<Session> {
+        Session::start_then(options, topology, || Ok(()))
+    }
+
+    /// Like [`Session::start`]; `attached` is called once the source is open, before the recording's threads are started and
+    /// anything is written: what it takes from this thread, such as privileges, those do not have.
+    ///
+    /// # Errors
+    /// As of [`Session::start`], and of `attached`.
+    pub fn start_then(
+        options: SessionOptions,
+        topology: Topology,
+        attached: impl FnOnce() -> Result<()>,
+    ) -> Result<Session> {
         let before_s = own_cost().cpu_s;
         let clock = ClockWatch::start();
         let known = selected(topology.devices(), options.devices.as_deref());
         // Last of what takes long: from its start on the rings fill, until the first look at them.
         let feed = Feed::open(&options.feed, options.devices.as_deref(), &topology)?;
+        attached()?;
         let start_ns = feed.start_ns();
         let (pipeline, path) = begin(&options, &feed, &known, 0)?;
         let mut session = Session {

@@ -4,6 +4,7 @@ mod import;
 pub mod iostat;
 mod lab;
 mod lab_fio;
+mod manual;
 mod serve;
 mod share;
 mod signal;
@@ -21,6 +22,7 @@ use iolens_recorder::SourceChoice;
 pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
+pub use manual::{ManualPlan, write_manual};
 pub use serve::{ServePlan, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
@@ -45,6 +47,8 @@ pub enum Plan {
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),
+    #[command(hide = true)]
+    Manual(ManualPlan),
     #[command(hide = true)]
     Guard(GuardPlan),
     #[command(hide = true)]

@@ -38,6 +38,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Iostat(p) => Ok(crate::iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),
+        Plan::Manual(p) => crate::cli::write_manual(&p).map(|()| 0),
         Plan::Guard(p) => throttle::guard(&p),
         Plan::Enter(p) => throttle::enter(&p),
     }

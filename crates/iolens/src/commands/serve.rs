@@ -42,8 +42,12 @@ pub fn run(plan: ServePlan) -> Result<u8> {
     Ok(0)
 }
 
-/// Where root keeps what services know, or a user's own.
+/// The directory that the service manager gives, where root keeps what services know, or a user's own.
 fn usual_root() -> Result<PathBuf> {
+    let given = std::env::var_os("STATE_DIRECTORY").map(PathBuf::from);
+    if let Some(dir) = given.filter(|d| d.is_absolute()) {
+        return Ok(dir);
+    }
     if rustix::process::geteuid().is_root() {
         return Ok(PathBuf::from("/var/lib/iolens"));
     }

@@ -4,6 +4,8 @@
 //! for the one before it, whose end is still written. So the limit holds at every instant, whatever is removed when.
 
 mod lock;
+mod restrict;
+mod supervisor;
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -17,6 +19,7 @@ use iolens_recorder::{Progress, Session, SessionOptions, complete_rollups};
 use crate::present::{escape, serve_text};
 use crate::signals::Signals;
 use lock::LockedRoot;
+use supervisor::Supervisor;
 
 /// What `serve` was asked for.
 #[derive(Debug, Clone)]
@@ -60,13 +63,22 @@ impl Service {
             access: self.access,
             ..self.session.clone()
         };
-        let mut session = Session::start(options, topology)?;
-        eprint!("{}", serve_text::started(&session.source(), session.limits(), &self.root, self.keep_bytes));
+        let mut missing = Vec::new();
+        let mut session = Session::start_then(options, topology, || {
+            missing = restrict::restrict(&self.root)?;
+            Ok(())
+        })?;
+        eprint!(
+            "{}",
+            serve_text::started(&session.source(), &[session.limits(), &missing].concat(), &self.root, self.keep_bytes)
+        );
         let mut watch = Watch::new(self.clone(), session.path().clone(), &directory);
+        let mut supervisor = Supervisor::ready();
         loop {
             // If it stops by itself, the writer ended: the end says why.
             let mut turn = Turn::Record;
             session.run(|progress| {
+                supervisor.alive(progress.at_ns);
                 turn = watch.look(progress);
                 signals.caught() > 0 || turn == Turn::Rotate
             })?;
@@ -75,6 +87,7 @@ impl Service {
             }
             watch.rotate(&mut session);
         }
+        supervisor.stopping();
         let outcome = session.finish()?;
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
         watch.wait();

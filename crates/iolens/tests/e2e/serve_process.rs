@@ -1,0 +1,75 @@
+//! The service as a process: what it gives up after its start, and what it says to systemd.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::machine::{LoopDevice, ebpf};
+
+/// What systemd hears, until `wanted` is in it.
+fn hear(socket: &UnixDatagram, wanted: &str) -> Vec<String> {
+    let mut heard = Vec::new();
+    while !heard.iter().any(|h| h == wanted) {
+        let mut text = [0; 4096];
+        let n = socket.recv(&mut text).unwrap_or_else(|e| panic!("{wanted} is missing after {heard:?}: {e}"));
+        heard.push(String::from_utf8_lossy(&text[..n]).trim().to_owned());
+    }
+    heard
+}
+
+/// The line `key` of each thread's status.
+fn of_threads(child: &Child, key: &str) -> Vec<(String, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let status = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("status")).ok()?;
+        let line = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)).map(|l| l.trim().to_owned());
+        line("Name:").zip(line(key))
+    };
+    tasks.flatten().filter_map(status).collect()
+}
+
+fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
+    // As systemd does: the process that is to say that it lives is known by its number.
+    Command::new("sh")
+        .args(["-c", "WATCHDOG_PID=$$ exec \"$@\"", "sh", env!("CARGO_BIN_EXE_iolens"), "serve", "--rec"])
+        .arg(root)
+        .args(["--keep", "64M", "-d", device.name(), "--source", "ebpf"])
+        .env("NOTIFY_SOCKET", socket)
+        .env("WATCHDOG_USEC", "300000")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn systemd_hears_of_the_service_and_its_threads_have_no_privileges_to_spare() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut service = start(&dir.path().join("root"), &device, &path);
+    hear(&socket, "READY=1");
+    hear(&socket, "WATCHDOG=1");
+    hear(&socket, "WATCHDOG=1");
+
+    // CAP_CHOWN 0, CAP_DAC_READ_SEARCH 2, CAP_SYS_NICE 23, CAP_BPF 39
+    let kept: u64 = 1 | 1 << 2 | 1 << 23 | 1 << 39;
+    let threads = of_threads(&service, "CapPrm:");
+    assert!(threads.len() >= 3, "{threads:?}");
+    for (name, held) in threads {
+        let held = u64::from_str_radix(&held, 16).unwrap();
+        assert_eq!(held & !kept, 0, "thread {name} can still do {held:x}");
+    }
+    for (name, set) in of_threads(&service, "NoNewPrivs:") {
+        assert_eq!(set, "1", "thread {name}");
+    }
+
+    kill_process(Pid::from_child(&service), Signal::TERM).unwrap();
+    hear(&socket, "STOPPING=1");
+    assert!(service.wait().unwrap().success());
+}
