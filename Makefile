@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test calibrate lint doc schema bench bpf bpf-check kernels python web clean
+.PHONY: help demo build test package package-test calibrate lint doc schema bench bpf bpf-check kernels python web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,13 @@ else
 	  CARGO="$(CARGO)" ci/cargo-test.sh && \
 	  ci/web-test.sh; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
+
+package: web ## a .deb and a static tar.gz, target/package/
+	CARGO="$(CARGO)" packaging/build.sh
+
+package-test: package ## install the .deb in a clean Debian root, record, ask, purge: nothing remains
+	@ci/setup.sh package
+	packaging/test.sh
 
 calibrate: ## how often findings are wrong and right, over simulated recordings; writes the tables of docs/findings.md (minutes)
 	IOLENS_FULL=1 IOLENS_DOCS=$(CURDIR)/docs/findings.md \

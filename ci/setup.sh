@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip with a message.
-#   ci/setup.sh test | bench | bpf | kernels | web
+#   ci/setup.sh test | bench | bpf | kernels | package | web
 set -euo pipefail
 
 declare -A need=(
@@ -11,6 +11,7 @@ declare -A need=(
           util-linux:losetup kmod:modprobe python3-venv:/usr/share/doc/python3-venv chromium:chromium poppler-utils:pdftoppm"
   [kernels]="qemu-system-x86:qemu-system-x86_64 cpio:cpio busybox-static:/bin/busybox gcc:cc kmod:depmod dmsetup:dmsetup mdadm:mdadm lvm2:lvm e2fsprogs:mkfs.ext4
              binutils:strip python3-venv:/usr/share/doc/python3-venv"
+  [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
   [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"
 )
 

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Builds what is installed: a .deb and a static tar.gz of the same binary, target/package/. Neither depends on a library
+# of the machine that it is installed on.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+CARGO=${CARGO:-cargo}
+CARGO_DEB_VERSION=3.8.0
+out=$PWD/target/package
+host=$(rustc -vV | sed -n 's/^host: //p')
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+
+if ! cargo-deb --version 2>/dev/null | grep -qwF "$CARGO_DEB_VERSION"; then
+  $CARGO install cargo-deb --version "$CARGO_DEB_VERSION" --locked --root target/tools
+  PATH=$PWD/target/tools/bin:$PATH
+fi
+
+RUSTFLAGS="-C target-feature=+crt-static" $CARGO build --release --locked -p iolens --target "$host"
+program=target/$host/release/iolens
+ci/split-debug.sh "$program"
+
+rm -rf "$out"
+mkdir -p "$out/root"
+"$program" manual "$out/root"
+find "$out/root/share/man" -name '*.1' -exec gzip -9n {} +
+# What changed is in CHANGELOG.md; Debian wants a file of this form beside it.
+date=$(git log -1 --format=%cD)
+printf 'iolens (%s) unstable; urgency=medium\n\n  * New release.\n\n -- The iolens developers <maintainers@iolens.invalid>  %s\n' \
+  "$version" "$date" >"$out/root/changelog"
+cargo-deb deb --no-build --strip --target "$host" -p iolens --output "$out/"
+
+name=iolens-$version-${host%%-*}-linux
+tree=$out/$name
+mkdir -p "$tree/bin" "$tree/etc" "$tree/lib/systemd/system"
+cp "$program" "$tree/bin/"
+cp -r "$out/root/share" "$tree/"
+cp packaging/etc/iolens.toml "$tree/etc/"
+cp packaging/systemd/iolens.service "$tree/lib/systemd/system/"
+cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$tree/"
+# The same input gives the same archive.
+tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C "$out" -czf "$out/$name.tar.gz" "$name"
+rm -rf "$tree" "$out/root"
+ls -l "$out"

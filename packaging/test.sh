@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Installs the .deb in a clean Debian root, as a user would: doctor, a service that records real I/O, a question about it,
+# purge. Nothing may remain. Needs root, mmdebstrap and a Debian mirror; says SKIP without them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+skip() { echo "SKIP: $*"; exit 0; }
+[ "$(id -u)" = 0 ] || skip "a clean Debian root needs root"
+command -v mmdebstrap >/dev/null || skip "mmdebstrap is missing"
+deb=$(ls "$PWD"/target/package/*.deb)
+suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
+
+work=$(mktemp -d)
+root=$work/root
+cleanup() {
+  for m in proc sys; do mountpoint -q "$root/$m" && umount -l "$root/$m"; done
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+systemd-analyze security --offline=true --threshold=19 packaging/systemd/iolens.service >"$work/exposure" ||
+  { tail -1 "$work/exposure"; echo "FAIL: the unit is exposed to 2.0 or more" >&2; exit 1; }
+tail -1 "$work/exposure"
+lintian --fail-on error "$deb"
+
+mmdebstrap --quiet --variant=minbase --include=fio "$suite" "$root" 2>"$work/mmdebstrap" ||
+  skip "no Debian root could be made: $(tail -1 "$work/mmdebstrap")"
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --make-rslave "$root/sys"
+listing() { # every file and its kind, without what the kernel shows and what apt and dpkg note down
+  (cd "$root" && find . -xdev \( -path ./proc -o -path ./sys -o -path ./var/log -o -path ./var/cache -o -path ./var/lib/dpkg -o -path ./tmp \) -prune \
+    -o -printf '%y %p\n') | sort
+}
+inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
+
+listing >"$work/before"
+cp "$deb" "$root/tmp/iolens.deb"
+inside dpkg --install /tmp/iolens.deb
+inside iolens --version
+inside iolens doctor
+inside iolens serve --rec /var/lib/iolens 2>"$work/serve" &
+service=$!
+for _ in $(seq 100); do ls "$root"/var/lib/iolens/host=*/start_ns=* >/dev/null 2>&1 && break; sleep 0.1; done
+inside fio --name=load --filename=/var/tmp/load --size=16M --rw=write --bs=64k --end_fsync=1 --minimal >/dev/null
+rm -f "$root/var/tmp/load"
+sleep 2
+kill -TERM "$(pgrep -P "$service" -x iolens || echo "$service")"
+wait "$service"
+cat "$work/serve"
+inside iolens report /var/lib/iolens --at now --json >"$work/report"
+python3 - "$work/report" <<'PY'
+import json, sys
+devices = json.load(open(sys.argv[1]))["devices"]
+written = max(d["classes"]["write"]["bytes"] for d in devices if "write" in d["classes"])
+assert written >= 16 << 20, f"16 MiB were written, the report knows {written} bytes"
+print(f"report: {written} bytes written")
+PY
+inside dpkg --purge iolens
+listing >"$work/after"
+diff "$work/before" "$work/after" || { echo "FAIL: the purge left something" >&2; exit 1; }
+echo "package-test: installed, recorded, asked, purged; nothing remains"
