@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test calibrate lint doc schema bench bpf bpf-check kernels python web clean
+.PHONY: help demo build test package package-test calibrate lint doc schema bench bpf bpf-check kernels python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,7 +36,8 @@ else
 	@mkdir -p target
 	@set -o pipefail; { \
 	  CARGO="$(CARGO)" ci/cargo-test.sh && \
-	  ci/web-test.sh; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
+	  ci/web-test.sh && \
+	  ci/python.sh $(PYTHON_PACKAGE_ENV) -q; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 
 package: web ## a .deb and a static tar.gz, target/package/
@@ -81,6 +82,10 @@ kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md
 
 python: ## the Python package: style, types, tests, wheel (target/wheel)
 	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q
+
+python-spark: ## the package's questions on a Spark cluster of one master and two workers (minutes)
+	@ci/setup.sh spark
+	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q -m spark
 
 clean: ## remove what was built
 	$(CARGO) clean

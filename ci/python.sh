@@ -1,22 +1,29 @@
 #!/usr/bin/env bash
 # The Python package (python/): environment, style, types, tests, wheel. Compares its figures with the program's if that is built.
-#   ci/python.sh VENV [PYTEST-OPTION...]
+#   ci/python.sh VENV [PYTEST-OPTION...]      with the options -m spark on a Spark cluster of its own
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=$(realpath -m "$1")
 shift
 if ! command -v python3 >/dev/null; then echo "SKIP: python: python3 is missing"; exit 0; fi
-if ! "$venv/bin/python" -c 'import duckdb, hatchling, mypy, numpy, pyarrow, pytest' 2>/dev/null; then
-  echo "making a Python environment for the package in $venv"
-  python3 -m venv "$venv"
-  "$venv/bin/pip" install -q --disable-pip-version-check duckdb pyarrow numpy ruff mypy pytest hatchling build
-fi
+
+# install MODULES PACKAGE...: what cannot be installed is skipped.
+install() {
+  "$venv/bin/python" -c "import $1" 2>/dev/null && return
+  echo "installing into $venv: ${*:2}"
+  { [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"; } && "$venv/bin/pip" install -q --disable-pip-version-check "${@:2}" ||
+    { echo "SKIP: python: ${*:2} could not be installed"; exit 0; }
+}
+install "build, duckdb, hatchling, moto.server, mypy, numpy, pyarrow, pytest, ruff" \
+  build duckdb hatchling "moto[server]" mypy numpy pyarrow pytest ruff
+case " $* " in *" spark "*) install pyspark "pyspark>=4" ;; esac
+
 for program in target/release/iolens target/debug/iolens; do
   [ -z "${IOLENS:-}" ] && [ -x "$program" ] && export IOLENS=$PWD/$program
 done
 cd python
-"$venv/bin/ruff" check .
-"$venv/bin/ruff" format --check .
+"$venv/bin/ruff" check -q .
+"$venv/bin/ruff" format -q --check .
 "$venv/bin/mypy"
 PYTHONPATH=src "$venv/bin/python" -m pytest "$@"
 "$venv/bin/python" -m build --wheel --no-isolation --outdir ../target/wheel . >/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip with a message.
-#   ci/setup.sh test | bench | bpf | kernels | package | web
+#   ci/setup.sh test | bench | bpf | kernels | package | spark | web
 set -euo pipefail
 
 declare -A need=(
@@ -12,6 +12,7 @@ declare -A need=(
   [kernels]="qemu-system-x86:qemu-system-x86_64 cpio:cpio busybox-static:/bin/busybox gcc:cc kmod:depmod dmsetup:dmsetup mdadm:mdadm lvm2:lvm e2fsprogs:mkfs.ext4
              binutils:strip python3-venv:/usr/share/doc/python3-venv"
   [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
+  [spark]="openjdk-17-jre-headless:java python3-venv:/usr/share/doc/python3-venv"
   [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"
 )
 

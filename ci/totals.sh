@@ -9,6 +9,9 @@ awk '
   /^# fail [0-9]+$/        { failed += $3 }
   /^ℹ pass [0-9]+$/        { passed += $3 }
   /^ℹ fail [0-9]+$/        { failed += $3 }
+  /^[0-9]+ (passed|failed).* in [0-9.]+s/ {                                # pytest -q
+    for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) passed += $(i - 1); if ($i ~ /^failed/) failed += $(i - 1) }
+  }
   /SKIP: /                 { skipped++; print "skipped: " substr($0, index($0, "SKIP: ") + 6) }
   /^FLAKY: /               { flaky++; failed--; print "passed only when repeated: " substr($0, 8) }
   END {

@@ -230,10 +230,9 @@ class SparkEngine:
             self._source(root, files, table)
         known = files.devices_of_meta()
         if known.num_rows:
-            ddl = self._ddl(DEVICES)
             rows = [tuple(row.values()) for row in known.to_pylist()]
-            stored = self.spark.table("raw_devices").select(*known.column_names)
-            stored.union(self.spark.createDataFrame(rows, ddl)).createOrReplaceTempView("raw_devices")
+            described = self._narrowed(self.spark.createDataFrame(rows, self._ddl(DEVICES)), DEVICES)
+            self.spark.table("raw_devices").union(described).createOrReplaceTempView("raw_devices")
         parts = " union all ".join(
             f"select {_BUCKET_KEYS}, '{p}' as part, pair.{p}_buckets as bucket, pair.{p}_counts as ios from "
             f"(select {_BUCKET_KEYS}, explode(arrays_zip({p}_buckets, {p}_counts)) as pair from raw_rollup)"
@@ -243,7 +242,9 @@ class SparkEngine:
 
     @staticmethod
     def _ddl(table: Table) -> str:
-        return ", ".join(["host string", "start_ns bigint", *(f"`{c.name}` {c.sql}" for c in table.columns)])
+        """Integers as the widest: a file may have any width, and Spark widens but does not narrow."""
+        wide = {"int": "bigint"}
+        return ", ".join(["host string", "start_ns bigint", *(f"`{c.name}` {wide.get(c.sql, c.sql)}" for c in table.columns)])
 
     def _source(self, root: str, files: Files, table: Table) -> None:
         name, ddl = f"raw_{table.directory}", self._ddl(table)
@@ -253,7 +254,11 @@ class SparkEngine:
             frame = reader.parquet(f"{base}/host=*/start_ns=*/{table.directory}")
         else:
             frame = self.spark.createDataFrame([], ddl)
-        frame.createOrReplaceTempView(name)
+        self._narrowed(frame, table).createOrReplaceTempView(name)
+
+    @staticmethod
+    def _narrowed(frame: Any, table: Table) -> Any:
+        return frame.selectExpr("host", "start_ns", *(f"cast(`{c.name}` as {c.sql}) as `{c.name}`" for c in table.columns))
 
     def define(self, name: str, sql: str) -> None:
         """Makes the view `name`."""

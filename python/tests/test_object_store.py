@@ -1,0 +1,101 @@
+"""A lake in an S3-compatible store on loopback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.fs as pa_fs
+import pytest
+from lakes import make_root
+
+import iolens
+from iolens.cli import main
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A made root, and the URL of its copy. The server takes any credentials; the client wants some."""
+    pytest.importorskip("moto.server", reason="SKIP: moto[server] is not installed")
+    pytest.importorskip("flask", reason="SKIP: moto[server] is not installed")
+    port = free_port()
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    names = {"AWS_ACCESS_KEY_ID": "none", "AWS_SECRET_ACCESS_KEY": "none"}
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(names)
+    try:
+        local = tmp_path_factory.mktemp("root")
+        make_root(local)
+        url = f"s3://lake/fleet?scheme=http&endpoint_override=127.0.0.1:{port}&region=us-east-1&allow_bucket_creation=true"
+        _copy(local, url, server)
+        yield local, url
+    finally:
+        server.terminate()
+        server.wait()
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _copy(local: Path, url: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(300):
+        if server.poll() is not None:
+            pytest.skip("SKIP: the S3 server of moto does not start")
+        try:
+            store, path = pa_fs.FileSystem.from_uri(url)
+            store.create_dir("lake", recursive=True)
+            break
+        except OSError:
+            time.sleep(0.1)
+    for file in local.rglob("*"):
+        if file.is_file():
+            with store.open_output_stream(f"{path}/{file.relative_to(local)}") as stream:
+                stream.write(file.read_bytes())
+
+
+def test_a_bucket_answers_as_the_directory_does(bucket: tuple[Path, str]) -> None:
+    local, url = bucket
+    here, there = iolens.lake(local), iolens.lake(url)
+    assert there.hosts().num_rows == 3
+    for name in ("hosts", "latency", "noisy", "capacity"):
+        assert getattr(there, name)().to_pylist() == getattr(here, name)().to_pylist(), name
+    sql = "select host, start_ns, at_unix_ns, device, stable_id, class, bytes, comm from ios order by all"
+    assert there.query(sql).equals(here.query(sql))
+    assert there.devices.fetchall() != []
+    one = "select count(*) as n from ios where host = 'c/1'"
+    assert there.query(one).to_pylist() == here.query(one).to_pylist() == [{"n": 800}]
+
+
+def test_only_the_files_of_a_host_are_read(bucket: tuple[Path, str]) -> None:
+    local, url = bucket
+    there = iolens.lake(url)
+    for file in local.glob("host=a/*/io/*.parquet"):
+        store, path = pa_fs.FileSystem.from_uri(url)
+        with store.open_output_stream(f"{path}/{file.relative_to(local)}") as stream:
+            stream.write(b"no Parquet")
+    assert there.query("select count(*) as n from ios where host = 'b'").to_pylist() == [{"n": 800}]
+    with pytest.raises(iolens.IolensError):
+        there.query("select count(*) as n, sum(bytes) as b from ios where host = 'a'")
+
+
+def test_mistakes_with_urls(bucket: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    _, url = bucket
+    assert main(["hosts", url.replace("lake/fleet", "lake/none")]) == 2
+    assert main(["hosts", "gopher://lake"]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    with pytest.raises(iolens.IolensError, match="reads directories only"):
+        iolens.lake(url).findings()

@@ -1,0 +1,144 @@
+"""A standalone Spark cluster of one master and two workers gives DuckDB's answers; `make python-spark` runs this."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lakes import make_root
+from test_object_store import free_port
+
+import iolens
+
+pytestmark = pytest.mark.spark
+pyspark = pytest.importorskip("pyspark", reason="SKIP: pyspark is not installed")
+WORKERS = 2
+
+
+def _serving(port: int) -> bool:
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session on the cluster."""
+    if shutil.which("java") is None:
+        pytest.skip("SKIP: Java is missing (Debian: openjdk-17-jre-headless)")
+    home, logs = Path(pyspark.__file__).parent, tmp_path_factory.mktemp("spark")
+    port, ui = free_port(), free_port()
+    env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home), "SPARK_WORKER_DIR": str(logs)}
+    deploy = [home / "bin/spark-class", "org.apache.spark.deploy"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(kind: str, *args: object) -> None:
+        command = [str(deploy[0]), f"{deploy[1]}.{kind}", "--host", "127.0.0.1", *map(str, args)]
+        with (logs / f"{kind}{len(started)}.log").open("wb") as log:
+            started.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
+
+    try:
+        start("master.Master", "--port", port, "--webui-port", ui)
+        until = time.monotonic() + 60
+        while not _serving(port) and time.monotonic() < until:
+            time.sleep(0.2)
+        for _ in range(WORKERS):
+            start("worker.Worker", "--cores", 1, "--memory", "1g", "--webui-port", free_port(), f"spark://127.0.0.1:{port}")
+        yield _session(f"spark://127.0.0.1:{port}")
+    finally:
+        active = pyspark.sql.SparkSession.getActiveSession()
+        if active is not None:
+            active.stop()
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
+
+
+def _session(master: str) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("iolens test")
+    options = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.cores.max": str(WORKERS),
+    }
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lake")
+    make_root(path)
+    return path
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) or isinstance(b, float):
+        return math.isclose(float(a), float(b), rel_tol=1e-12, abs_tol=1e-12)
+    return bool(a == b)
+
+
+def assert_same(spark: list[dict[str, Any]], duck: list[dict[str, Any]], what: str) -> None:
+    def key(row: dict[str, Any]) -> list[str]:
+        return [str(v) for v in row.values() if not isinstance(v, float)]
+
+    assert len(spark) == len(duck) > 0, what
+    for a, b in zip(sorted(spark, key=key), sorted(duck, key=key), strict=True):
+        assert list(a) == list(b), what
+        assert all(same(a[name], b[name]) for name in a), (what, a, b)
+
+
+def test_answers_are_those_of_duckdb(cluster: Any, root: Path) -> None:
+    spark, duck = iolens.lake(root, engine="spark", spark=cluster), iolens.lake(root)
+    for name in ("hosts", "latency", "capacity"):
+        assert_same(getattr(spark, name)().to_pylist(), getattr(duck, name)().to_pylist(), name)
+    for by in ("process", "cgroup"):
+        assert_same(spark.noisy(by).to_pylist(), duck.noisy(by).to_pylist(), by)
+    for sql in (
+        """select host, device, class, at_unix_ns - at_unix_ns % 10000000 as bin, count(*) as n, sum(bytes) as b
+           from ios group by 1, 2, 3, 4""",
+        "select host, stable_id, kind, dev, size_bytes from devices where start_ns = 1795000000000000000",
+        "select host, class, bucket, low_ns, sum(ios) as n from buckets where part = 'total' group by 1, 2, 3, 4",
+        "select host, class, percentile_disc(0.99) within group (order by device_ns) as p99_ns from ios group by 1, 2",
+    ):
+        assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), sql)
+    assert spark.query("select * from requests").num_rows == 0
+
+
+def test_the_cluster_has_its_workers(cluster: Any) -> None:
+    executors = cluster.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    # The driver is in the list as well.
+    assert len(executors) == WORKERS + 1
+
+
+def test_partitions_are_pruned(cluster: Any, tmp_path: Path) -> None:
+    make_root(tmp_path, ios=50)
+    lake = iolens.lake(tmp_path, engine="spark", spark=cluster)
+    frame = lake.sql("select count(*) as n, sum(bytes) as b from ios where host = 'c/1' and start_ns > 1795000000000000000")
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    scans = [line for line in plan.splitlines() if "FileScan" in line]
+    assert scans, plan
+    for scan in scans:
+        assert "PartitionFilters: [" in scan, plan
+        filters = scan.split("PartitionFilters: [")[1]
+        assert "= c/1)" in filters, plan
+        assert "> 1795" in filters, plan
+    # What is not wanted is not opened: it could not be read.
+    for file in tmp_path.glob("host=[ab]/*/*/*.parquet"):
+        file.write_bytes(b"no Parquet")
+    assert frame.collect()[0]["n"] == 50
