@@ -91,6 +91,7 @@ RANDOM_META = {
         {"name": "sda", "id": DISK, "kind": "request", "stable_id": "wwn-1", "model": "M1"},
         {"name": "dm-0", "id": DM, "kind": "bio", "slaves": ["sda1"]},
         {"name": "sdb", "id": DISK | 16, "kind": "request"},
+        {"name": "loop0", "id": 7 << 20, "kind": "request", "size_bytes": 0},
     ]
 }
 RANDOM_META["devices"][0]["partitions"] = [["sda1", DISK | 1]]

@@ -39,7 +39,7 @@ def test_relations_have_host_time_and_device(root: tuple[Path, Truth]) -> None:
         assert row["class"] == class_of(row["op"])
     assert {(r["device"], r["stable_id"]) for r in rows} == {("sda", "wwn-1"), ("dm-0", None)}
     assert lake.lost.fetchall() == []
-    assert len(lake.devices.fetchall()) == 6 * 3
+    assert len(lake.devices.fetchall()) == 6 * 4
     assert repr(lake) == f"<Lake {str(path)!r}: 3 hosts, 6 recordings>"
 
 
@@ -197,6 +197,10 @@ def test_the_command_line(root: tuple[Path, Truth], capsys: pytest.CaptureFixtur
     hostile = write_recording(tmp_path / "r", [{**random_ios(1, 1)[0], "comm": "a\x1b[2Jb"}], {})
     assert main(["query", str(hostile), "select comm from ios"]) == 0
     assert capsys.readouterr().out.split() == ["comm", "a\\x1b[2Jb"]
+    assert main(["query", str(path), "select 1795000000000000000 as at_unix_ns"]) == 0
+    assert capsys.readouterr().out.split() == ["at_unix_ns", "2026-11-18T11:06:40Z"]
+    assert main(["query", str(path), "select * from ios where false"]) == 0
+    assert capsys.readouterr().err == "iolens: no rows\n"
     for arguments, said in (
         (["query", str(path), "select nothing from ios"], "nothing"),
         (["hosts", str(tmp_path)], "holds no recordings"),

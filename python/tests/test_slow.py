@@ -123,6 +123,18 @@ def test_csv_files_are_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(list(csv.DictReader(capsys.readouterr().out.splitlines()))) == 48
 
 
+def test_a_file_for_each_disk_makes_the_directory_a_host(tmp_path: Path) -> None:
+    made = {name: make_host(name, 5, np.random.default_rng(9), {}) for name in ("x", "y")}
+    for name, host in made.items():
+        for i, disk in enumerate(host.names):
+            of = host.device == i
+            columns = (host.time_s[of], np.zeros(of.sum(), dtype=np.int64), host.throughput[of], host.latency[of])
+            _write_csv(Entries(name, [disk], *columns), tmp_path / name / f"{disk}.csv")
+    read = list(slow_input.from_csv([tmp_path]))
+    assert [(e.host, e.names) for e in read] == [(name, host.names) for name, host in made.items()]
+    assert np.allclose(read[1].latency, made["y"].latency)
+
+
 def test_times_and_hosts_of_one_csv_file(tmp_path: Path) -> None:
     hosts = [make_host(name, 5, np.random.default_rng(9), {}) for name in ("x", "y")]
     path = tmp_path / "all.csv"

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import warnings
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ def _print(found: list[dict[str, Any]] | dict[str, Any], how: str) -> None:
         print()
         return
     if not found:
+        print("iolens: no rows", file=sys.stderr)
         return
     names = list(found[0])
     if how == "csv":
@@ -128,7 +130,7 @@ def _print(found: list[dict[str, Any]] | dict[str, Any], how: str) -> None:
         writer.writerow(names)
         writer.writerows([row[name] for name in names] for row in found)
         return
-    cells = [[_cell(row[name]) for name in names] for row in found]
+    cells = [[_cell(row[name], name) for name in names] for row in found]
     widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
     numeric = [all(isinstance(row[name], int | float | None) for row in found) for name in names]
     for line in [names, *cells]:
@@ -136,9 +138,11 @@ def _print(found: list[dict[str, Any]] | dict[str, Any], how: str) -> None:
         print("  ".join(parts).rstrip())
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, name: str) -> str:
     if value is None:
         return "-"
+    if name.endswith("_unix_ns") and isinstance(value, int):
+        return f"{datetime.fromtimestamp(value // 10**9, timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -304,7 +304,7 @@ class Recording:
         columns = "done_ns, dev, device, class, bytes, queue_ns, device_ns, error, merges"
         chosen = series.chosen_sql(columns, *window, self.end_ns, label_sql(by, window[1]), where)
         self.connection.execute(f"create or replace temp table chosen as {chosen}")
-        devices = ", ".join(f"({quoted(d.name)})" for d in self.devices) or "(null)"
+        devices = ", ".join(f"({quoted(d.name)})" for d in self.devices if d.size_bytes != 0) or "(null)"
         every = "('')" if by != "device" else devices
         self.connection.execute(f"create or replace temp table always as select label from (values {every}) v(label)")
         lost_where = where.replace("dev not in", "dev is null or dev not in") if device is None else "true"

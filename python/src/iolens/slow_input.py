@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,24 +24,36 @@ _COLUMNS = ("ts", "disk_id", "throughput", "latency")
 def from_csv(paths: list[Path]) -> Iterator[Entries]:
     """Hosts of CSV files with columns `ts,disk_id,throughput,latency`, one by one.
 
-    A file is a host unless it has a column `host`; a directory stands for the CSV files in it, at any depth. `ts` is in
-    seconds, milliseconds or as a date with time. Units of throughput and latency are free.
+    A file is a host unless it has a column `host`, or one disk only: then its directory is the host. A directory stands for
+    the CSV files in it, at any depth. `ts` is in seconds, milliseconds or as a date with time. Units of throughput and
+    latency are free.
     """
     files = [f for p in paths for f in (sorted(p.rglob("*.csv")) if p.is_dir() else [p])]
     if not files:
         raise IolensError(f"no CSV file in {', '.join(map(str, paths))}")
     base = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
     found = False
-    for file in files:
-        table = _read(file)
-        # Beside the data such sets have lists of labels: files without the columns are passed over.
-        if table is None:
-            continue
-        found = True
-        name = str(file.relative_to(base).with_suffix("")) if base else file.stem
-        yield from _hosts(table, name)
+    for directory, group in groupby(files, key=lambda f: f.parent):
+        disks: list[pa.Table] = []
+        for file in group:
+            table = _read(file)
+            # Beside the data such sets have lists of labels: files without the columns are passed over.
+            if table is None:
+                continue
+            found = True
+            if "host" not in table.column_names and len(pc.unique(table["disk_id"])) == 1:
+                disks.append(table)
+            else:
+                yield from _hosts(table, _name(file.with_suffix(""), base))
+        # Where a file holds one disk, the directory is the host.
+        if disks:
+            yield entries_of(_name(directory, base), pa.concat_tables(disks))
     if not found:
         raise IolensError(f"{files[0]} has no columns {','.join(_COLUMNS)}")
+
+
+def _name(path: Path, base: Path | None) -> str:
+    return str(path.relative_to(base)) if base and path != base else path.name
 
 
 def _read(file: Path) -> pa.Table | None:
