@@ -4,6 +4,7 @@
 //! error is dropped: messages never stop the work. Why standard output failed is kept for the exit code, which
 //! [`crate::run`] decides.
 
+use std::cell::RefCell;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::sync::OnceLock;
@@ -87,6 +88,20 @@ pub fn out(text: Arguments<'_>) {
     }
 }
 
+thread_local! {
+    /// What this thread would have said, where [`heard`] listens.
+    static HEARD: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Does `work`; what this thread says on standard error meanwhile comes back instead, without the program's name.
+pub fn heard<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
+    HEARD.set(Some(Vec::new()));
+    let done = work();
+    let said = HEARD.take().unwrap_or_default();
+    let line = |s: String| s.trim_end().trim_start_matches("iolens: ").to_owned();
+    (done, said.into_iter().map(line).collect())
+}
+
 /// Takes the cursor back to the begin of an erased line: what a status line starts with.
 pub const ERASE: &str = "\r\x1b[K";
 
@@ -94,6 +109,9 @@ pub const ERASE: &str = "\r\x1b[K";
 /// On a terminal, whole lines are broken at spaces; a status line is left alone.
 pub fn note(text: Arguments<'_>) {
     let text = text.to_string();
+    if let Some(heard) = HEARD.with_borrow_mut(|h| h.as_mut().map(|h| h.push(text.clone()))) {
+        return heard;
+    }
     let (erase, rest) = text.split_at(if text.starts_with(ERASE) { ERASE.len() } else { 0 });
     let mut rest = escape::message(rest);
     let terminal = rustix::termios::tcgetwinsize(io::stderr()).ok().map(|w| usize::from(w.ws_col)).filter(|c| *c > 0);

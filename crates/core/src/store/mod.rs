@@ -63,7 +63,7 @@ pub use error::StoreError;
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
-pub use rollups::{read_rollups, rollup_steps, write_missing_rollups};
+pub use rollups::{read_rollups, rollup_steps, rollups_until, write_missing_rollups};
 pub use root::{Root, Stored};
 pub use stages::{read_stages, write_stages};
 pub use stream::Observations;

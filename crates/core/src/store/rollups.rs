@@ -141,6 +141,32 @@ pub fn rollup_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
     Ok(steps)
 }
 
+/// Where the newest rollup of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files
+/// are left out.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn rollups_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
+    let mut until_ns = 0;
+    for name in files(recording)?.iter().filter(|n| parse_name(n).is_some_and(|(step, _)| step == step_s)) {
+        let path = recording.join(ROLLUP).join(name);
+        // What a damaged file says is not known.
+        drop(with_file(&path, |file| {
+            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
+            let latest = reader.metadata().row_groups().iter().filter_map(|g| {
+                match g.columns().iter().find(|c| c.column_path().string() == "at_ns")?.statistics()? {
+                    Statistics::Int64(s) => s.max_opt().copied(),
+                    _ => None,
+                }
+            });
+            let end_ns = latest.max().map_or(0, |at_ns| at_ns.saturating_add(i64::from(step_s) * 1_000_000_000));
+            until_ns = until_ns.max(end_ns);
+            Ok(())
+        }));
+    }
+    Ok(until_ns)
+}
+
 /// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
 /// file, within each in order; nothing if the recording has none. Damaged files are left out; what they are comes back.
 ///

@@ -27,7 +27,7 @@ pub use serve::{ServePlan, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
 use source::source_choice;
-pub use units::{Instant, parse_duration_ns, parse_size};
+pub use units::{Instant, parse_duration_ns, parse_instant, parse_size};
 pub use window::WindowArgs;
 
 /// The parsed command line, validated as far as argv alone allows.

@@ -10,6 +10,7 @@ use iolens_recorder::SourceChoice;
 use super::share::ShareArgs;
 use super::source::source_choice;
 use super::units::parse_size;
+use crate::serve::http::Listen;
 
 /// Record always: every disk, into a recording root, within a byte budget
 ///
@@ -20,6 +21,8 @@ use super::units::parse_size;
 /// Examples:
 ///   iolens serve                              every disk, 10 GiB in /var/lib/iolens
 ///   iolens serve --rec /data/iolens --keep 100G
+///   iolens serve --no-record --rec copied/    looks at recordings of other machines
+///   curl http://127.0.0.1:9950/healthz
 ///   iolens report /var/lib/iolens --at "10 min ago"
 #[derive(Debug, Clone, Default, Args)]
 #[command(verbatim_doc_comment)]
@@ -36,6 +39,21 @@ pub struct ServePlan {
     /// Where the I/Os come from [default: auto]
     #[arg(long, value_parser = source_choice())]
     pub source: Option<SourceChoice>,
+    /// Answer here: ADDR:PORT, [ADDR]:PORT or unix:PATH [default: 127.0.0.1:9950]
+    #[arg(long, value_name = "PLACE")]
+    pub listen: Option<Listen>,
+    /// Record nothing: show the recordings of --rec (a recording or a root), which needs no privileges
+    #[arg(long)]
+    pub no_record: bool,
+    /// Who sends this file's content as a bearer token may mark and keep stretches, and read from other machines
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Let other machines read without a token
+    #[arg(long)]
+    pub public: bool,
+    /// A name by which the server may be called, beside localhost and addresses; may be repeated
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub allow_hosts: Vec<String>,
     /// Read what is not given here from this file [default: /etc/iolens/iolens.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -85,6 +103,11 @@ impl ServePlan {
             keep: self.keep.or(file.keep),
             devices: if self.devices.is_empty() { file.devices } else { self.devices },
             source: self.source.or(file.source),
+            listen: self.listen.or(file.listen),
+            no_record: self.no_record || file.no_record,
+            token_file: self.token_file.or(file.token_file),
+            public: self.public || file.public,
+            allow_hosts: if self.allow_hosts.is_empty() { file.allow_hosts } else { self.allow_hosts },
             config: Some(path),
             share: ShareArgs {
                 group: self.share.group.or(file.share.group),
@@ -124,6 +147,8 @@ fn parse_config(text: &str) -> Result<ServePlan> {
             words.push(match value {
                 toml::Value::String(s) => format!("--{key}={s}"),
                 toml::Value::Integer(n) => format!("--{key}={n}"),
+                toml::Value::Boolean(true) if is_switch(key) => format!("--{key}"),
+                toml::Value::Boolean(false) if is_switch(key) => continue,
                 other => bail!("{key}: give a text or a number, not {}", other.type_str()),
             });
         }
@@ -133,6 +158,11 @@ fn parse_config(text: &str) -> Result<ServePlan> {
         anyhow::anyhow!("{}", text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
     })?;
     Ok(parsed.plan)
+}
+
+/// Whether a setting is on or off.
+fn is_switch(key: &str) -> bool {
+    FromFile::command().get_arguments().any(|a| a.get_long() == Some(key) && !a.get_action().takes_values())
 }
 
 /// How many letters must be changed, added or left out to come from one word to another.
@@ -181,6 +211,9 @@ mod tests {
         assert!(said("keep = \"much\"").contains("expected a size"));
         assert!(said("keep = true").contains("not boolean"));
         assert!(said("rec = ").contains("line 1"));
+        assert!(said("public = \"yes\"").contains("public") && said("listen = \"here\"").contains("ADDR:PORT"));
+        assert!(parse_config("public = true").expect("a switch").public);
+        assert!(!parse_config("public = false").expect("a switch").public);
         assert!(["kep = 1", "keep = \"x\"", "rec = "].iter().all(|t| !said(t).contains('\n')));
     }
 

@@ -18,7 +18,7 @@ use crate::cli::ReportPlan;
 use crate::engine::choose::{self, Chosen};
 use crate::engine::layers::Layers;
 use crate::engine::overview::overviews;
-use crate::engine::report::analyse;
+use crate::engine::report::{analyse, facts};
 use crate::engine::{files, names, report_tables, source, tables, window};
 use crate::present::html::{self, Names, ReportData};
 use crate::present::report_json::{self, RecordingFacts};
@@ -92,17 +92,6 @@ pub fn findings_and_html(path: &Path, html: &Path) -> Result<(String, Result<()>
     let report = analyse(&recording, &range, &names, &layers, (BTreeMap::new(), Vec::new()))?;
     let written = write_html(&recording, &range, &report, &names, (None, &layers), html, Access::OWNER);
     Ok((report_text::findings(&report, recording.meta(), MAX_FINDINGS, crate::streams::layout()), written))
-}
-
-/// What only the recording as a whole knows.
-fn facts(recording: &Recording, layers: &Layers) -> RecordingFacts {
-    RecordingFacts {
-        path: recording.path().display().to_string(),
-        disk_bytes: Some(recording.disk_bytes()),
-        total_ios: Some(recording.ios_stored()),
-        layers: layers.left_out().clone(),
-        detailed: BTreeSet::new(),
-    }
 }
 
 /// Writes the HTML report of `range` to `path`; whole or not at all.

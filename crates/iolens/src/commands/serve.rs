@@ -9,6 +9,7 @@ use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 use super::devices::choose_devices;
 use crate::cli::{ServePlan, USUAL_KEEP};
 use crate::serve::Service;
+use crate::serve::http::{self, Listen};
 use crate::signals::Signals;
 
 /// Runs the command.
@@ -17,8 +18,11 @@ use crate::signals::Signals;
 /// One line: what, where, what to do.
 pub fn run(plan: ServePlan) -> Result<u8> {
     let plan = plan.with_config()?;
-    let topology = Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?;
     let signals = Signals::catch()?;
+    let topology = match plan.no_record {
+        true => None,
+        false => Some(Topology::read("/".as_ref()).context("/sys/block cannot be listed; is sysfs mounted?")?),
+    };
     let service = Service {
         root: match &plan.rec {
             Some(dir) => dir.clone(),
@@ -28,7 +32,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         access: plan.access(),
         session: SessionOptions {
             always_on: true,
-            devices: choose_devices(&topology, &plan.devices)?,
+            devices: topology.as_ref().map_or(Ok(None), |t| choose_devices(t, &plan.devices))?,
             output: PathBuf::new(),
             keep_bytes: None,
             access: plan.access(),
@@ -37,8 +41,17 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             idle_poll_ns: SessionOptions::IDLE_POLL_NS,
             until_ns: None,
         },
+        http: http::Options {
+            listen: plan.listen.unwrap_or(Listen::USUAL),
+            public: plan.public,
+            token_file: plan.token_file,
+            allow_hosts: plan.allow_hosts,
+        },
     };
-    service.run(topology, &signals)?;
+    match topology {
+        Some(topology) => service.run(topology, &signals)?,
+        None => service.show(&signals)?,
+    }
     Ok(0)
 }
 

@@ -13,7 +13,7 @@ use iolens_core::analysis::stacks::join::StackJoin;
 use iolens_core::model::{Io, Lost};
 use iolens_core::store::{IoColumns, IoReader, Recording, StoreError};
 
-use super::window;
+use super::{patience, window};
 
 /// Batches decoded ahead: enough to even out those that take long, few enough to cost some megabytes.
 const AHEAD: usize = 8;
@@ -163,6 +163,7 @@ fn each_batch(
             ios
         })?;
         for batch in batches {
+            patience::check()?;
             eat(&*batch?);
         }
         let ios = decoder.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -8,6 +8,7 @@ use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{DevId, Device, layers_above};
 use iolens_core::store::{IoColumns, Recording};
 
+use super::patience;
 use crate::present::escape;
 
 /// Which of some devices lie above others of them.
@@ -37,6 +38,7 @@ impl Layers {
         }
         let mut seen: BTreeSet<DevId> = BTreeSet::new();
         for batch in recording.ios(i64::MIN..i64::MAX, IoColumns::REQUIRED) {
+            patience::check()?;
             let before = seen.len();
             for io in &batch? {
                 seen.insert(io.dev);

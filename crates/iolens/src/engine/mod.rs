@@ -6,14 +6,21 @@
 pub mod choose;
 pub mod decode;
 pub mod files;
+pub mod heat;
 pub mod layers;
 pub mod names;
 pub mod overview;
+pub mod patience;
 pub mod report;
 pub mod report_tables;
 pub mod rollups;
 pub mod rows;
+pub mod series;
+pub mod single;
 pub mod source;
 pub mod tables;
 pub mod view;
 pub mod window;
+
+// What a question is made of is defined where it is parsed; who asks in another way takes it from here.
+pub use crate::cli::{By, Format, Instant, RowArgs, WindowArgs, parse_duration_ns, parse_instant};

@@ -6,7 +6,7 @@ use anyhow::Result;
 use iolens_core::model::Named;
 use iolens_core::store::Recording;
 
-use super::source;
+use super::{patience, source};
 use crate::present::html::Names;
 
 /// Of every file and control group the name recorded last before `to_ns`, else the first one after it.
@@ -18,6 +18,7 @@ pub fn read(recording: &Recording, to_ns: i64) -> Result<Names> {
     let mut known = HashSet::new();
     let mut reader = recording.names(i64::MIN..i64::MAX);
     for batch in &mut reader {
+        patience::check()?;
         for name in batch? {
             if !known.insert(name.of) && name.at_ns > to_ns {
                 continue;

@@ -1,18 +1,19 @@
 //! All analyses of a recording, each on a thread of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use anyhow::Result;
 use iolens_core::analysis::bursts::links::Link;
-use iolens_core::analysis::timeline::Differences;
+use iolens_core::analysis::timeline::{Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
 use iolens_core::model::DevId;
-use iolens_core::store::{IoColumns, Recording, read_stages};
+use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::layers::Layers;
-use super::{decode, source, window};
+use super::{decode, names, report_tables, source, window};
 use crate::present::html::Names;
+use crate::present::report_json::RecordingFacts;
 
 /// What [`ReportBuilder`] looks at.
 const REPORT_COLUMNS: IoColumns = IoColumns::ALL.without(IoColumns::CGROUP);
@@ -50,6 +51,30 @@ pub fn analyse(
     }
     source::warn(counters.warnings());
     Ok(builder.finish_naming(range.end, &|file| names.files.get(&file).cloned()))
+}
+
+/// What only the recording as a whole knows.
+pub fn facts(recording: &Recording, layers: &Layers) -> RecordingFacts {
+    RecordingFacts {
+        path: recording.path().display().to_string(),
+        disk_bytes: Some(recording.disk_bytes()),
+        total_ios: Some(recording.ios_stored()),
+        layers: layers.left_out().clone(),
+        detailed: BTreeSet::new(),
+    }
+}
+
+/// The report of `range` with nothing known beside the recording.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn plain(recording: &Recording, range: &Range<i64>) -> Result<(Report, RecordingFacts)> {
+    let names = names::read(recording, range.end)?;
+    let layers = Layers::of(recording, GroupBy::All)?;
+    let mut report = analyse(recording, range, &names, &layers, (BTreeMap::new(), Vec::new()))?;
+    let rates = read_rates(recording.path())?;
+    report_tables::add(recording, &rates, range.clone(), &BTreeMap::new(), &mut report);
+    Ok((report, facts(recording, &layers)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
 use iolens_core::model::{DevId, Source};
-use iolens_core::store::{Recording, read_rollups, rollup_steps};
+use iolens_core::store::{Recording, read_rollups, rollup_steps, rollups_until};
 
 use super::source;
 
@@ -21,6 +21,50 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
         return Ok(None);
     }
     Ok(rollup_steps(recording.path())?.first().copied())
+}
+
+/// Losses of the moment are in rollups before the I/Os beside them, which are complete a minute later: of a recording that is
+/// not closed, the newest of what is in its files counts for nothing.
+const UNSETTLED_NS: i64 = 120 * SECOND_NS;
+
+/// The step in seconds of the coarsest rollups that make up rows of `step_ns`, and up to where in `range` they do so, which
+/// is a whole number of rows from its beginning; that is moved to where a rollup begins. `None` if none of it is.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn carrying(
+    recording: &Recording,
+    step_ns: i64,
+    by: GroupBy,
+    range: &mut Range<i64>,
+) -> Result<Option<(i32, i64)>> {
+    if recording.meta().source != Source::Ebpf || !matches!(by, GroupBy::All | GroupBy::Device) {
+        return Ok(None);
+    }
+    for step_s in rollup_steps(recording.path())?.into_iter().rev() {
+        let own_ns = i64::from(step_s) * SECOND_NS;
+        if step_ns % own_ns != 0 {
+            continue;
+        }
+        let start = range.start.div_euclid(own_ns) * own_ns;
+        let (end, rows) = match recording.meta().end_ns {
+            // The last rollup of a closed one holds what there is up to its end.
+            Some(_) => {
+                let end = range.end.saturating_add(own_ns - 1).div_euclid(own_ns) * own_ns;
+                let end = end.min(recording.end_ns()).max(range.end);
+                (end, (end - start + step_ns - 1).div_euclid(step_ns))
+            }
+            None => {
+                let until_ns = rollups_until(recording.path(), step_s)?.saturating_sub(UNSETTLED_NS).min(range.end);
+                (range.end, (until_ns - start).div_euclid(step_ns))
+            }
+        };
+        if rows > 0 {
+            *range = start..end;
+            return Ok(Some((step_s, start + rows * step_ns)));
+        }
+    }
+    Ok(None)
 }
 
 /// `range` from and to where rollups of `step_s` begin.
@@ -131,6 +175,28 @@ mod tests {
         assert_eq!(minutes.iter().map(|r| r.flows[0].ios).collect::<Vec<_>>(), [6000, 6000]);
         let other = rows(&trimmed, 1, &plan(&range, 2), |_| false, asked.end).expect("rows");
         assert!(other.len() == after.len() && other.iter().all(|r| r.flows[0].ios == 0), "devices that do not count");
+    }
+
+    #[test]
+    fn the_coarsest_rollups_that_carry_a_step_answer_and_say_the_same() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let recording = Recording::open(&record(tmp.path())).expect("opens");
+        let of = |step_ns, by, mut range: Range<i64>| {
+            carrying(&recording, step_ns, by, &mut range).expect("readable").map(|found| (found, range))
+        };
+        let s = SECOND_NS;
+        assert_eq!(of(60 * s, GroupBy::All, 0..120 * s), Some(((60, 120 * s), 0..120 * s)));
+        assert_eq!(of(2 * s, GroupBy::Device, 3 * s + 5..10 * s - 7), Some(((1, 11 * s), 3 * s..10 * s)));
+        assert_eq!(of(s / 2, GroupBy::All, 0..120 * s), None);
+        assert_eq!(of(60 * s, GroupBy::Process, 0..120 * s), None);
+        let mut exact = Vec::new();
+        let keep = |row| {
+            exact.push(row);
+            Ok(())
+        };
+        let plan = TimelinePlan::new(Window::new(3 * s, 10 * s), 2 * s);
+        each_row(&recording, 3 * s..10 * s, plan.clone(), |_| true, keep).expect("rows");
+        assert_eq!(rows(&recording, 1, &plan, |_| true, 10 * s).expect("rows"), exact);
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{CounterTimeline, Differences, GroupBy, GroupKey, Row, Timeline, TimelinePlan};
 use iolens_core::model::{DevId, Device, Source, find_device};
 use iolens_core::store::{IoColumns, Recording};
 
-use super::{decode, source, window};
+use super::{decode, patience, source, window};
 use crate::cli::By;
 use crate::present::html::Names;
 
@@ -55,6 +55,45 @@ pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     }
 }
 
+/// Devices that somebody chose by their names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceFilter(Option<BTreeSet<DevId>>);
+
+impl DeviceFilter {
+    /// Those called `names`, or `MAJOR:MINOR`; all, if there is no name.
+    ///
+    /// # Errors
+    /// None is called so.
+    pub fn of(devices: &[Device], names: &[String]) -> Result<DeviceFilter> {
+        if names.is_empty() {
+            return Ok(DeviceFilter(None));
+        }
+        let mut chosen = BTreeSet::new();
+        for name in names {
+            let before = chosen.len();
+            chosen.extend(devices.iter().filter(|d| d.name == *name || d.id.to_string() == *name).map(|d| d.id));
+            if chosen.len() == before && !devices.iter().any(|d| d.name == *name) {
+                let known: Vec<&str> = devices.iter().take(MAX_NAMED).map(|d| d.name.as_str()).collect();
+                bail!("{name}: no such device here; there are {}", known.join(", "));
+            }
+        }
+        Ok(DeviceFilter(Some(chosen)))
+    }
+
+    /// Whether nobody chose.
+    pub fn is_all(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether `dev` is one of them.
+    pub fn has(&self, dev: DevId) -> bool {
+        self.0.as_ref().is_none_or(|chosen| chosen.contains(&dev))
+    }
+}
+
+/// As many devices are named where one is not found.
+const MAX_NAMED: usize = 12;
+
 /// What must be read beside the required columns.
 fn columns(by: GroupBy) -> IoColumns {
     IoColumns::QUEUE
@@ -90,6 +129,7 @@ pub fn each_row(
     }
     let mut ios = decode::Ios::new(recording, reach, columns);
     while let Some(batch) = ios.next() {
+        patience::check()?;
         ios.reader().damage().iter().for_each(|l| timeline.lost(l));
         for io in batch?.iter().filter(|io| counts(io.dev)) {
             timeline.push(io)?;
@@ -123,6 +163,7 @@ fn each_row_of_counters(
     let mut seen_ns: HashMap<DevId, i64> = HashMap::new();
     let mut finest_ns = i64::MAX;
     for batch in &mut counters {
+        patience::check()?;
         let batch = batch?;
         for c in batch.iter().filter(|c| counts(c.dev)) {
             seen_ns.insert(c.dev, c.at_ns);

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use anyhow::{Result, bail};
 use iolens_core::analysis::Window;
-use iolens_core::analysis::timeline::{GroupBy, Row, TimelinePlan};
+use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, TimelinePlan};
 use iolens_core::model::{IntervalRates, RecordingMeta, Source};
 use iolens_core::store::Recording;
 
 use super::choose::Chosen;
 use super::layers::Layers;
-use super::rows::{device_keys, each_row, group_by, group_name};
+use super::rows::{DeviceFilter, device_keys, each_row, group_by, group_name};
 use super::{names, rollups, tables, window};
 use crate::cli::RowArgs;
 use crate::present::escape;
@@ -23,10 +23,27 @@ pub struct View {
     range: Range<i64>,
     /// The rows of an imported table.
     pub tables: Option<Vec<IntervalRates>>,
-    /// Step in seconds of the rollups that stand for single I/Os.
-    rollup_s: Option<i32>,
+    /// The rollups that stand for single I/Os.
+    rolled: Option<Rolled>,
+    devices: DeviceFilter,
     /// Which rows.
     pub timeline: TimelinePlan,
+}
+
+/// Which source answers where several could.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Single I/Os where they are left: exact.
+    Finest,
+    /// Rollups where they carry the step: fast.
+    Coarsest,
+}
+
+/// Rollups, and up to where they answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rolled {
+    step_s: i32,
+    until_ns: i64,
 }
 
 impl View {
@@ -34,7 +51,15 @@ impl View {
     ///
     /// # Errors
     /// A window outside the recording, more rows than anybody can want, or what the recording does not know.
-    pub fn of(Chosen { recording, window: asked }: Chosen, rows: &RowArgs) -> Result<View> {
+    pub fn of(chosen: Chosen, rows: &RowArgs) -> Result<View> {
+        View::of_tier(chosen, rows, Tier::Finest)
+    }
+
+    /// The same of a source.
+    ///
+    /// # Errors
+    /// As [`View::of`].
+    pub fn of_tier(Chosen { recording, window: asked }: Chosen, rows: &RowArgs, tier: Tier) -> Result<View> {
         let mut range = window::resolve(&recording, &asked)?;
         let by = group_by(rows.by);
         let tables = tables::of(&recording)?;
@@ -42,8 +67,14 @@ impl View {
         let rollup_s = rollups::left(&recording)?;
         let rollup_ns = rollup_s.map(|s| i64::from(s) * 1_000_000_000);
         let step_ns = rows.step.or(own_step).or(rollup_ns).unwrap_or(rows.step_ns());
+        let mut rolled = None;
         if let Some(step_s) = rollup_s {
             range = rollups::window(step_s, step_ns, by, &range)?;
+            rolled = Some(Rolled { step_s, until_ns: i64::MAX });
+        } else if tier == Tier::Coarsest
+            && let Some((step_s, until_ns)) = rollups::carrying(&recording, step_ns, by, &mut range)?
+        {
+            rolled = Some(Rolled { step_s, until_ns });
         }
         if let Some(tables) = &tables {
             range = tables::window(tables, &asked, range);
@@ -72,7 +103,13 @@ impl View {
         if let Some(own) = own_step.filter(|own| step_ns < *own) {
             eprintln!("iolens: the tables have averages over {} s: finer rows repeat them", own as f64 / 1e9);
         }
-        Ok(View { recording, range, tables, rollup_s, timeline })
+        Ok(View { recording, range, tables, rolled, devices: DeviceFilter::default(), timeline })
+    }
+
+    /// Of these devices only.
+    pub fn of_devices(mut self, devices: DeviceFilter) -> View {
+        self.timeline.always.retain(|key| !matches!(key, GroupKey::Device(dev) if !devices.has(*dev)));
+        View { devices, ..self }
     }
 
     /// Gives every row with its name to `show`, `shift_ns` later than the recording says.
@@ -80,27 +117,36 @@ impl View {
     /// # Errors
     /// The recording cannot be read, or `show` failed.
     pub fn show(self, shift_ns: i64, mut show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
-        let View { recording, range, tables, rollup_s, timeline } = self;
+        let View { recording, range, tables, rolled, devices, timeline } = self;
         let (meta, by) = (recording.meta(), timeline.by);
-        let layers = Layers::of(&recording, by)?;
+        // Who names devices means them, whatever they are above.
+        let layers = if devices.is_all() { Layers::of(&recording, by)? } else { Layers::default() };
         layers.say();
         let names = match by {
             GroupBy::Cgroup | GroupBy::File => names::read(&recording, range.end)?,
             GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
         };
-        let counts = |dev| layers.counts(dev);
-        let shifted = |row: Row| {
+        let counts = |dev| layers.counts(dev) && devices.has(dev);
+        let mut shifted = |row: Row| {
             let (from_ns, to_ns) = (row.from_ns + shift_ns, row.to_ns + shift_ns);
             show(&Row { from_ns, to_ns, ..row }, &group_name(&meta.devices, &names, row.key))
         };
-        match (&tables, rollup_s) {
-            (_, Some(step_s)) => {
-                rollups::rows(&recording, step_s, &timeline, counts, range.end)?.into_iter().try_for_each(shifted)
+        let mut rest = range;
+        if let Some(Rolled { step_s, until_ns }) = rolled {
+            let end_ns = rest.end.min(until_ns);
+            let plan = TimelinePlan { window: Window::new(rest.start, end_ns), ..timeline.clone() };
+            rollups::rows(&recording, step_s, &plan, counts, end_ns)?.into_iter().try_for_each(&mut shifted)?;
+            rest.start = end_ns;
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let timeline = TimelinePlan { window: Window::new(rest.start, rest.end), ..timeline };
+        match &tables {
+            Some(tables) => {
+                tables::rows(&recording, tables, &timeline, counts, rest.end)?.into_iter().try_for_each(shifted)
             }
-            (Some(tables), _) => {
-                tables::rows(&recording, tables, &timeline, counts, range.end)?.into_iter().try_for_each(shifted)
-            }
-            (None, None) => each_row(&recording, range, timeline, counts, shifted),
+            None => each_row(&recording, rest, timeline, counts, shifted),
         }
     }
 }

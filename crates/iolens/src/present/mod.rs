@@ -21,6 +21,7 @@ pub mod report_json;
 pub mod report_text;
 #[cfg(test)]
 mod schema;
+pub mod series_json;
 pub mod serve_text;
 pub mod throttle_text;
 pub mod util;

@@ -326,6 +326,12 @@ pub(super) fn findings(report: &Report, meta: &RecordingMeta) -> Vec<FindingBloc
     report.findings.iter().map(|f| finding(f, meta)).collect()
 }
 
+/// One finding as it stands in documents.
+pub fn finding_value(f: &Finding, meta: &RecordingMeta) -> Value {
+    // Plain structs with string keys cannot fail.
+    serde_json::to_value(finding(f, meta)).unwrap_or(Value::Null)
+}
+
 /// The findings of I/Os that are missing, with their evidence.
 pub(super) fn losses(report: &Report) -> impl Iterator<Item = (&Finding, &LostEventsEvidence)> {
     report.findings.iter().filter_map(|f| match &f.evidence {

@@ -23,6 +23,11 @@ pub fn started(source: &Source, limits: &[String], root: &Path, keep_bytes: u64)
     out
 }
 
+/// Where it can be asked.
+pub fn listening(place: Option<&impl std::fmt::Display>) -> String {
+    place.map_or_else(String::new, |p| format!("iolens: listening on {}\n", escape::terminal(&p.to_string())))
+}
+
 /// What had to go: recordings that lost their single I/Os, their sums per second, or everything. Nothing, if none.
 pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
     let of = |n: usize, what: &str| (n > 0).then(|| format!("{what} of {}", count_of(n as u64, "recording")));

@@ -298,7 +298,7 @@ fn cell(f: &Field, row: &Row) -> String {
 }
 
 /// To a thousandth, and what is smaller to three digits: one I/O in an hour is no rate of 0.
-fn rounded(v: f64) -> f64 {
+pub(super) fn rounded(v: f64) -> f64 {
     let places = if v == 0.0 || v.abs() >= 0.1 { 3.0 } else { 2.0 - v.abs().log10().floor() };
     let unit = 10f64.powf(places.min(15.0));
     (v * unit).round() / unit

@@ -3,14 +3,17 @@
 //! A recording takes at most an eighth of the budget, and what is closed leaves two eighths free: for the one that grows and
 //! for the one before it, whose end is still written. So the limit holds at every instant, whatever is removed when.
 
+pub mod http;
 mod lock;
 mod restrict;
 mod supervisor;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use iolens_core::private::Access;
 use iolens_core::store::{Budget, Freed, Recording, Root};
 use iolens_observe::topology::{Host, Topology, wall_clock_ns};
@@ -18,6 +21,7 @@ use iolens_recorder::{Progress, Session, SessionOptions, complete_rollups};
 
 use crate::present::{escape, serve_text};
 use crate::signals::Signals;
+use http::{Door, Health, Server};
 use lock::LockedRoot;
 use supervisor::Supervisor;
 
@@ -32,6 +36,8 @@ pub struct Service {
     pub access: Access,
     /// How to record; directory and size are set here.
     pub session: SessionOptions,
+    /// How to answer.
+    pub http: http::Options,
 }
 
 /// Recordings take at most this part of the budget.
@@ -43,6 +49,8 @@ const DAY_NS: i64 = 86_400 * 1_000_000_000;
 const LOOK_NS: i64 = 100_000_000;
 /// A recording is at least this long, unless it is full: a clock that is set back and forth makes no heap of them.
 const MIN_LENGTH_NS: i64 = 60_000_000_000;
+/// Without a recorder nothing else asks for signals.
+const SIGNAL_POLL: Duration = Duration::from_millis(200);
 /// What failed is tried again after this.
 const RETRY_NS: i64 = 60_000_000_000;
 
@@ -55,6 +63,8 @@ impl Service {
         let locked = LockedRoot::open(&self.root, self.access)?;
         let host = Host::read("/".as_ref()).name.unwrap_or_else(|| "localhost".to_owned());
         let directory = locked.host(&host)?;
+        let health = Arc::new(Health::default());
+        let door = Door::open(&self.http)?;
         self.make_room(None).context("no room can be made in the recording root")?;
         let options = SessionOptions {
             output: directory.clone(),
@@ -68,11 +78,15 @@ impl Service {
             missing = restrict::restrict(&self.root)?;
             Ok(())
         })?;
+        // Its threads begin without what was given up.
+        let server = Server::start(door, &self.root, Arc::clone(&health))?;
         eprint!(
-            "{}",
-            serve_text::started(&session.source(), &[session.limits(), &missing].concat(), &self.root, self.keep_bytes)
+            "{}{}",
+            serve_text::started(&session.source(), &[session.limits(), &missing].concat(), &self.root, self.keep_bytes),
+            serve_text::listening(server.place.as_ref())
         );
-        let mut watch = Watch::new(self.clone(), session.path().clone(), &directory);
+        health.recording(&session.source().to_string());
+        let mut watch = Watch::new(self.clone(), session.path().clone(), &directory, health);
         let mut supervisor = Supervisor::ready();
         loop {
             // If it stops by itself, the writer ended: the end says why.
@@ -89,8 +103,25 @@ impl Service {
         }
         supervisor.stopping();
         let outcome = session.finish()?;
+        drop(server);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
         watch.wait();
+        Ok(())
+    }
+
+    /// Shows what is in the root until a signal asks to end; records nothing and needs no privileges.
+    ///
+    /// # Errors
+    /// There is nothing to show, or no place to listen.
+    pub fn show(self, signals: &Signals) -> Result<()> {
+        if !self.root.is_dir() {
+            bail!("{}: there is nothing to show; give a recording or a recording root", self.root.display());
+        }
+        let server = Server::start(Door::open(&self.http)?, &self.root, Arc::default())?;
+        eprint!("{}", serve_text::listening(server.place.as_ref()));
+        while signals.caught() == 0 {
+            std::thread::sleep(SIGNAL_POLL);
+        }
         Ok(())
     }
 
@@ -125,6 +156,7 @@ struct Watch {
     next_look_ns: i64,
     helper: Option<Helper>,
     has_room: bool,
+    health: Arc<Health>,
 }
 
 /// What is done beside recording.
@@ -146,11 +178,11 @@ impl Helper {
 
 impl Watch {
     /// Of the first recording.
-    fn new(service: Service, growing: PathBuf, directory: &Path) -> Watch {
+    fn new(service: Service, growing: PathBuf, directory: &Path, health: Arc<Health>) -> Watch {
         let (own, directory, access) = (growing.clone(), directory.to_owned(), service.access);
         let thread = std::thread::spawn(move || complete_others(&directory, &own, access));
         let helper = Some(Helper::Complete(thread));
-        Watch { service, growing, from_ns: 0, day: today(), next_look_ns: 0, helper, has_room: false }
+        Watch { service, growing, from_ns: 0, day: today(), next_look_ns: 0, helper, has_room: false, health }
     }
 
     fn look(&mut self, progress: &Progress) -> Turn {
@@ -158,6 +190,7 @@ impl Watch {
             return Turn::Record;
         }
         self.next_look_ns = progress.at_ns + LOOK_NS;
+        self.health.looked(progress);
         if let Some(helper) = self.helper.take_if(|h| h.is_finished()) {
             self.finished(helper);
         }
@@ -187,6 +220,7 @@ impl Watch {
                 })
             }
         };
+        self.health.trouble(result.as_ref().err().map(|e| format!("{e:#}")));
         if let Err(e) = result {
             eprintln!("iolens: {}", escape::terminal(&format!("{e:#}")));
             self.next_look_ns += RETRY_NS;
@@ -212,6 +246,7 @@ impl Watch {
             }
             Err(e) => {
                 eprintln!("iolens: {}; the recording goes on", escape::terminal(&format!("{e:#}")));
+                self.health.trouble(Some(format!("{e:#}")));
                 self.next_look_ns += RETRY_NS;
             }
         }

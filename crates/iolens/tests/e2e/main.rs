@@ -21,6 +21,7 @@ mod real_life;
 mod record;
 mod self_check;
 mod serve;
+mod serve_http;
 mod serve_process;
 mod space;
 mod stacked;

@@ -1,5 +1,6 @@
 //! The always-on recorder: a root, one recording after the other, kills and restarts.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,13 +15,12 @@ use super::machine::{LoopDevice, StopOnDrop, assert_refused, ebpf, hidden, iolen
 const BLOCKS: u64 = 4096;
 
 /// `iolens serve`, killed when dropped.
-struct Serve(Child);
+pub struct Serve(Child);
 
 impl Serve {
-    /// Starts it and waits for its `nth` recording.
-    fn start(root: &Path, device: &LoopDevice, nth: usize) -> Serve {
-        let arguments = ["serve", "--rec", text(root), "--keep", "64M", "-d", device.name(), "--source", "ebpf"];
-        let mut child = iolens(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    /// Starts it and waits for its `nth` recording; it listens on `ROOT.sock`.
+    pub fn start(root: &Path, device: &LoopDevice, nth: usize) -> Serve {
+        let mut child = Serve::spawn(root, device, &format!("unix:{}.sock", text(root)));
         let begin = Instant::now();
         while recordings(root).len() < nth {
             assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
@@ -30,7 +30,29 @@ impl Serve {
         Serve(child)
     }
 
-    fn terminate(mut self) {
+    fn spawn(root: &Path, device: &LoopDevice, listen: &str) -> Child {
+        let of = ["serve", "--rec", text(root), "--keep", "64M", "-d", device.name(), "--source", "ebpf"];
+        let arguments = [&of, &["--listen", listen][..]].concat();
+        iolens(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// The same on a free port of loopback, and the address.
+    pub fn start_on_tcp(root: &Path, device: &LoopDevice) -> (Serve, String) {
+        let mut child = Serve::spawn(root, device, "127.0.0.1:0");
+        let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let address = said.find_map(|line| line.split_once("http://").map(|(_, at)| at.trim().to_owned()));
+        // Nobody may wait for the rest of it to be read.
+        std::thread::spawn(move || said.for_each(drop));
+        (Serve(child), address.expect("it says where it listens"))
+    }
+
+    /// One that was started in another way.
+    pub fn of(child: Child) -> Serve {
+        Serve(child)
+    }
+
+    /// Ends it with SIGTERM.
+    pub fn terminate(mut self) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).unwrap();
         assert!(self.0.wait().unwrap().success());
     }
@@ -43,24 +65,24 @@ impl Drop for Serve {
     }
 }
 
-fn text(path: &Path) -> &str {
+pub fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
 /// Recordings of the root that have a description, by time.
-fn recordings(root: &Path) -> Vec<PathBuf> {
+pub fn recordings(root: &Path) -> Vec<PathBuf> {
     let found = Root::open(root).unwrap_or(None);
     let paths = found.iter().flat_map(|r| r.recordings()).map(|r| r.path.clone());
     paths.filter(|p| p.join("meta.json").exists()).collect()
 }
 
-fn ios(path: &Path) -> Vec<Io> {
+pub fn ios(path: &Path) -> Vec<Io> {
     let recording = Recording::open(path).unwrap();
     recording.ios(i64::MIN..i64::MAX, IoColumns::ALL).flat_map(|batch| batch.unwrap()).collect()
 }
 
 /// Losses that only the kernel knows of.
-fn lost(path: &Path) -> i64 {
+pub fn lost(path: &Path) -> i64 {
     hidden(&Recording::open(path).unwrap().lost(i64::MIN..i64::MAX))
 }
 

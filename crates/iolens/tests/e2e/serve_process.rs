@@ -36,7 +36,7 @@ fn start(root: &Path, device: &LoopDevice, socket: &Path) -> Child {
     Command::new("sh")
         .args(["-c", "WATCHDOG_PID=$$ exec \"$@\"", "sh", env!("CARGO_BIN_EXE_iolens"), "serve", "--rec"])
         .arg(root)
-        .args(["--keep", "64M", "-d", device.name(), "--source", "ebpf"])
+        .args(["--keep", "64M", "-d", device.name(), "--source", "ebpf", "--listen", "127.0.0.1:0"])
         .env("NOTIFY_SOCKET", socket)
         .env("WATCHDOG_USEC", "300000")
         .stdout(Stdio::null())

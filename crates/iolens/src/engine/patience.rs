@@ -1,0 +1,54 @@
+//! How long the work that this thread does for somebody may take.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+/// The time that was given is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooSlow;
+
+impl std::fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("this takes too long: ask for a shorter stretch")
+    }
+}
+
+impl std::error::Error for TooSlow {}
+
+thread_local! {
+    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Does `work`, which ends with [`TooSlow`] where it asks [`check`] after `deadline`.
+pub fn until<T>(deadline: Instant, work: impl FnOnce() -> T) -> T {
+    DEADLINE.set(Some(deadline));
+    let done = work();
+    DEADLINE.set(None);
+    done
+}
+
+/// Called by engines between batches, on the thread that was asked.
+///
+/// # Errors
+/// The time is over; never where nobody set a limit.
+pub fn check() -> Result<(), TooSlow> {
+    match DEADLINE.get() {
+        Some(deadline) if Instant::now() > deadline => Err(TooSlow),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn only_those_that_were_given_a_time_run_out_of_it() {
+        assert_eq!(check(), Ok(()));
+        let now = Instant::now();
+        assert_eq!(until(now + Duration::from_secs(3600), check), Ok(()));
+        assert_eq!(until(now.checked_sub(Duration::from_millis(1)).expect("a time"), check), Err(TooSlow));
+        assert_eq!(check(), Ok(()), "the limit was that work's");
+    }
+}

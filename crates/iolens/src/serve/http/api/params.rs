@@ -1,0 +1,141 @@
+//! Parameters of a request: those that a path takes, and no others.
+
+use axum::extract::Query;
+use axum::http::Uri;
+use jiff::Timestamp;
+
+use super::super::problem::Problem;
+use crate::engine::{Instant, WindowArgs, parse_instant};
+
+/// More repetitions of one parameter are a mistake.
+const MAX_REPEATED: usize = 256;
+
+/// The parameters that a request has.
+#[derive(Debug)]
+pub struct Params(Vec<(String, String)>);
+
+impl Params {
+    /// Those of `uri`, all among `known`; only `device` may come more than once.
+    ///
+    /// # Errors
+    /// One is not known, or comes twice.
+    pub fn of(uri: &Uri, known: &[&str]) -> Result<Params, Problem> {
+        let Query(given): Query<Vec<(String, String)>> =
+            Query::try_from_uri(uri).map_err(|_| Problem::bad("the query is not name=value&name=value"))?;
+        for (i, (name, _)) in given.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                return Err(Problem::bad(format!("{name}: no such parameter; there are {}", known.join(", "))));
+            }
+            if name != "device" && given[..i].iter().any(|(n, _)| n == name) {
+                return Err(Problem::bad(format!("{name}: given twice")));
+            }
+        }
+        if given.len() > MAX_REPEATED {
+            return Err(Problem::bad("too many parameters"));
+        }
+        Ok(Params(given))
+    }
+
+    /// Its value; an empty one counts as not given.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str())
+    }
+
+    /// All values of `name`.
+    pub fn all(&self, name: &str) -> Vec<String> {
+        self.0.iter().filter(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.clone()).collect()
+    }
+
+    /// Its value as `parse` reads it.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn parsed<T, E: std::fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Problem> {
+        self.get(name).map(parse).transpose().map_err(|e| Problem::bad(format!("{name}: {e}")))
+    }
+
+    /// A whole number within `range`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn number(&self, name: &str, range: std::ops::RangeInclusive<usize>) -> Result<Option<usize>, Problem> {
+        let expected = || format!("expected a number from {} to {}", range.start(), range.end());
+        self.parsed(name, |s| s.parse().ok().filter(|n| range.contains(n)).ok_or_else(expected))
+    }
+
+    /// One of `names`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn one_of<T: Copy>(&self, name: &str, names: &[(&str, T)]) -> Result<Option<T>, Problem> {
+        let all: Vec<&str> = names.iter().map(|(n, _)| *n).collect();
+        let expected = || format!("expected {}", all.join(", "));
+        self.parsed(name, |s| names.iter().find(|(n, _)| *n == s).map(|(_, t)| *t).ok_or_else(expected))
+    }
+
+    /// A moment.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn time(&self, name: &str) -> Result<Option<Instant>, Problem> {
+        // A plus sign of a zone's offset comes as a blank unless the client encoded it.
+        self.parsed(name, |s| parse_instant(&if s.contains('T') { s.replace(' ', "+") } else { s.to_owned() }))
+    }
+
+    /// `from` and `to`, or `at`; the last quarter of an hour if none is given.
+    ///
+    /// # Errors
+    /// One is no moment, or they exclude each other.
+    pub fn window(&self) -> Result<WindowArgs, Problem> {
+        let (at, from, to) = (self.time("at")?, self.time("from")?, self.time("to")?);
+        if at.is_some() && (from.is_some() || to.is_some()) {
+            return Err(Problem::bad("at: give a moment, or from and to"));
+        }
+        let from = match (at, from, to) {
+            (None, None, None) => Timestamp::now().checked_sub(USUAL).ok().map(Instant::Wall),
+            _ => from,
+        };
+        Ok(WindowArgs { at, from, to })
+    }
+}
+
+/// What a question is about that names no time.
+const USUAL: jiff::SignedDuration = jiff::SignedDuration::from_mins(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(query: &str) -> Result<Params, Problem> {
+        Params::of(&format!("/x?{query}").parse().expect("a target"), &["from", "to", "at", "device", "limit"])
+    }
+
+    fn refusal(found: Result<impl Sized, Problem>) -> String {
+        found.map(drop).expect_err("refused").detail().to_owned()
+    }
+
+    #[test]
+    fn what_a_path_does_not_take_is_refused_with_what_it_takes() {
+        assert!(refusal(params("form=-5m")).contains("form: no such parameter; there are from, to"));
+        assert!(refusal(params("from=1&from=2")).contains("given twice"));
+        assert_eq!(params("device=a&device=b").expect("may").all("device"), ["a", "b"]);
+        let many = vec!["device=a"; 300].join("&");
+        assert!(refusal(params(&many)).contains("too many"));
+    }
+
+    #[test]
+    fn values_are_read_or_refused_with_what_would_do() {
+        let p = params("limit=7&from=2026-11-21T05:48:00+01:00").expect("fine");
+        assert_eq!(p.number("limit", 1..=9).expect("in range"), Some(7));
+        assert!(refusal(p.number("limit", 8..=9)).contains("from 8 to 9"));
+        assert!(matches!(p.time("from"), Ok(Some(Instant::Wall(_)))), "a zone's plus that was not encoded");
+        assert!(refusal(params("from=yesterday").expect("fine").window()).starts_with("from: expected"));
+        assert!(refusal(params("at=now&to=now").expect("fine").window()).contains("from and to"));
+        let usual = params("").expect("fine").window().expect("a window");
+        assert!(matches!(usual.from, Some(Instant::Wall(_))) && usual.to.is_none());
+    }
+}

@@ -1,0 +1,176 @@
+//! `recordings` and `devices`: what is there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use iolens_core::model::{Device, DeviceKind, LossReason};
+use iolens_core::store::{Recording, Root, rollup_steps};
+use serde::Serialize;
+
+use super::super::problem::Problem;
+use super::super::{App, SCHEMA_VERSION};
+use super::params::Params;
+use super::{json, rfc3339};
+use crate::engine::{choose, patience};
+
+/// All that is stored.
+#[derive(Debug, Serialize)]
+struct RecordingsDocument {
+    schema_version: u32,
+    recordings: Vec<StoredRecording>,
+    notes: Vec<String>,
+}
+
+/// One recording.
+#[derive(Debug, Serialize)]
+struct StoredRecording {
+    /// The host that its directory names; `null` of a recording that is in no root.
+    host: Option<String>,
+    from: String,
+    to: String,
+    /// Its end is not written: it grows, or its recorder was killed.
+    open: bool,
+    /// `ebpf`, `counters` or `import:KIND`.
+    source: String,
+    kernel: Option<String>,
+    /// Single I/Os that are there.
+    ios: u64,
+    /// I/Os known to be missing, those that the size limit removed left out; `null`: not even how many.
+    lost_ios: Option<i64>,
+    /// Single I/Os that the size limit removed.
+    removed_ios: i64,
+    disk_bytes: u64,
+    /// What answers, the finest first: `io`, `1s`, `60s`, `counters`.
+    resolutions: Vec<String>,
+}
+
+/// `GET /api/v1/recordings`.
+///
+/// # Errors
+/// The root cannot be read.
+pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+    let params = Params::of(&uri, &["host"])?;
+    let place = app.place(&params);
+    let said = app.read(move || all(&place)).await?;
+    json(&RecordingsDocument { schema_version: SCHEMA_VERSION, recordings: said.answer, notes: said.notes })
+}
+
+fn all(place: &Path) -> Result<Vec<StoredRecording>> {
+    let Some(root) = Root::open(place)? else { return Ok(vec![describe(None, &Recording::open(place)?)?]) };
+    let mut found = Vec::new();
+    for stored in root.recordings() {
+        patience::check()?;
+        match Recording::open(&stored.path).map_err(anyhow::Error::from).and_then(|r| describe(Some(&stored.host), &r))
+        {
+            Ok(recording) => found.push(recording),
+            Err(e) => eprintln!("iolens: {e:#}; left out"),
+        }
+    }
+    Ok(found)
+}
+
+fn describe(host: Option<&str>, recording: &Recording) -> Result<StoredRecording> {
+    let meta = recording.meta();
+    let mut resolutions: Vec<String> = Vec::new();
+    let ios = recording.ios_stored();
+    resolutions.extend((ios > 0).then(|| "io".to_owned()));
+    resolutions.extend(rollup_steps(recording.path())?.iter().map(|s| format!("{s}s")));
+    resolutions.extend(matches!(meta.source, iolens_core::model::Source::Counters).then(|| "counters".to_owned()));
+    let lost = recording.lost(i64::MIN..i64::MAX);
+    let removed = |reason| reason == LossReason::Retention;
+    let mut missing = lost.iter().filter(|l| l.reason.is_loss() && !removed(l.reason));
+    Ok(StoredRecording {
+        host: host.map(str::to_owned),
+        from: rfc3339(meta.start_unix_ns),
+        to: rfc3339(meta.start_unix_ns.saturating_add(recording.end_ns())),
+        open: meta.end_ns.is_none(),
+        source: meta.source.to_string(),
+        kernel: meta.kernel.clone(),
+        ios,
+        lost_ios: missing.try_fold(0i64, |n, l| Some(n.saturating_add(l.ios?))),
+        removed_ios: lost.iter().filter(|l| removed(l.reason)).filter_map(|l| l.ios).sum(),
+        disk_bytes: recording.disk_bytes(),
+        resolutions,
+    })
+}
+
+/// The devices of one recording.
+#[derive(Debug, Serialize)]
+struct DevicesDocument {
+    schema_version: u32,
+    /// Of the recording.
+    from: String,
+    to: String,
+    devices: Vec<KnownDevice>,
+    notes: Vec<String>,
+}
+
+/// A device; what is not known is `null`.
+#[derive(Debug, Serialize)]
+struct KnownDevice {
+    name: String,
+    major: u32,
+    minor: u32,
+    /// `request` or `bio`: how it takes I/O.
+    kind: Option<&'static str>,
+    stable_id: Option<String>,
+    model: Option<String>,
+    size_bytes: Option<u64>,
+    rotational: Option<bool>,
+    scheduler: Option<String>,
+    nr_requests: Option<u32>,
+    /// Names of the devices right under it.
+    on: Vec<String>,
+    /// When it appeared and went, if that was while it was recorded.
+    added: Option<String>,
+    removed: Option<String>,
+}
+
+/// `GET /api/v1/devices`: those of the recording at `at`, or of the newest.
+///
+/// # Errors
+/// No recording holds the time.
+pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+    let params = Params::of(&uri, &["host", "at"])?;
+    let (place, at) = (app.place(&params), params.time("at")?);
+    let said = app
+        .read(move || {
+            let chosen = choose::all(&place, &crate::engine::WindowArgs { at, ..Default::default() })?;
+            let recording = chosen.into_iter().next_back().map(|c| c.recording);
+            let recording = recording.ok_or_else(|| anyhow::anyhow!("no recording"))?;
+            let meta = recording.meta();
+            let known = meta.devices.iter().map(|d| known(d, meta.start_unix_ns)).collect();
+            let end = meta.start_unix_ns.saturating_add(recording.end_ns());
+            Ok((rfc3339(meta.start_unix_ns), rfc3339(end), known))
+        })
+        .await?;
+    let (from, to, devices) = said.answer;
+    json(&DevicesDocument { schema_version: SCHEMA_VERSION, from, to, devices, notes: said.notes })
+}
+
+fn known(d: &Device, start_unix_ns: i64) -> KnownDevice {
+    let time = |ns: Option<i64>| ns.map(|ns| rfc3339(start_unix_ns.saturating_add(ns)));
+    KnownDevice {
+        name: d.name.clone(),
+        major: d.id.major(),
+        minor: d.id.minor(),
+        kind: match d.kind {
+            DeviceKind::Request => Some("request"),
+            DeviceKind::Bio => Some("bio"),
+            DeviceKind::Unknown => None,
+        },
+        stable_id: d.stable_id.clone(),
+        model: d.model.clone(),
+        size_bytes: d.size_bytes,
+        rotational: d.rotational,
+        scheduler: d.scheduler.clone(),
+        nr_requests: d.nr_requests,
+        on: d.slaves.clone(),
+        added: time(d.added_ns),
+        removed: time(d.removed_ns),
+    }
+}

@@ -1,0 +1,212 @@
+//! The API over a root on disk: two recordings of one host with a gap between them.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use iolens_core::model::{Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source};
+use iolens_core::rollup::{RollupBuilder, minutes};
+use iolens_core::store::{RecordingWriter, WriterOptions};
+use serde_json::Value;
+
+use super::super::guard::Rules;
+use super::super::tests::{ask, block_on};
+use super::*;
+
+const S: i64 = 1_000_000_000;
+/// 2026-11-18T08:53:20Z.
+pub const EPOCH: i64 = 1_795_000_000 * S;
+/// I/Os a second of each recording.
+pub const IOS_PER_S: i64 = 20;
+
+/// `seconds` of alternating reads and writes of a process with a hostile name, with rollups.
+fn record(root: &Path, from_s: i64, seconds: i64) {
+    let dir = root.join(Root::host_directory("h"));
+    std::fs::create_dir_all(&dir).unwrap();
+    let start = EPOCH + from_s * S;
+    let mut meta = RecordingMeta::new(Source::Ebpf, start);
+    meta.devices = vec![Device { size_bytes: Some(1 << 30), ..Device::named("sd\u{202e}a", DevId::new(8, 0)) }];
+    let path = dir.join(Root::recording_directory(start));
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let mut builder = RollupBuilder::default();
+    for i in 0..seconds * IOS_PER_S {
+        let op = if i % 2 == 0 { Op::READ } else { Op::WRITE };
+        let io = Io::new(i * S / IOS_PER_S + 7_000_000, DevId::new(8, 0), op, 4096, Some(100_000), 900_000);
+        let io = Io { sector: Some(i * 8), tgid: Some(42), comm: Some(Comm::new(b"<b>e\x1b]0;vil")), ..io };
+        writer.push_ios(&[io]).unwrap();
+        builder.push_ios(&[io]);
+    }
+    let sums = builder.finish();
+    assert!(writer.write_rollups(1, &sums).unwrap() && writer.write_rollups(60, &minutes(&sums)).unwrap());
+    writer.finish(seconds * S, RecorderCost::default()).unwrap();
+}
+
+/// 0 to 180 s and 300 to 420 s after [`EPOCH`].
+pub fn lake() -> (tempfile::TempDir, Arc<App>) {
+    let dir = tempfile::tempdir().unwrap();
+    record(dir.path(), 0, 180);
+    record(dir.path(), 300, 120);
+    let app = Arc::new(App::new(dir.path().to_owned(), Arc::default(), Rules::default()));
+    (dir, app)
+}
+
+pub fn get(app: &Arc<App>, uri: &str) -> (u16, Value) {
+    let (response, body) = block_on(ask(app, "GET", uri, &[("host", "localhost")]));
+    (response.status().as_u16(), body)
+}
+
+/// Seconds since [`EPOCH`] as a time of a query.
+pub fn at(s: i64) -> String {
+    (EPOCH / S + s).to_string()
+}
+
+#[test]
+fn recordings_and_devices_are_listed() {
+    let (_dir, app) = lake();
+    let (status, list) = get(&app, "/api/v1/recordings");
+    assert_eq!((status, list["schema_version"].as_u64()), (200, Some(1)), "{list}");
+    let first = &list["recordings"][0];
+    assert_eq!((&first["host"], &first["from"]), (&"h".into(), &"2026-11-18T11:06:40Z".into()));
+    assert_eq!(
+        (first["ios"].as_i64(), &first["resolutions"]),
+        (Some(180 * IOS_PER_S), &serde_json::json!(["io", "1s", "60s"]))
+    );
+    assert_eq!((first["lost_ios"].as_i64(), first["open"].as_bool()), (Some(0), Some(false)));
+    assert_eq!(list["recordings"].as_array().unwrap().len(), 2);
+    let (_, devices) = get(&app, &format!("/api/v1/devices?at={}", at(310)));
+    assert_eq!((&devices["devices"][0]["major"], &devices["from"]), (&8.into(), &"2026-11-18T11:11:40Z".into()));
+    assert_eq!(devices["devices"][0]["model"], Value::Null, "not known is not empty");
+}
+
+#[test]
+fn hosts_do_not_lead_out_of_the_root() {
+    let (_dir, app) = lake();
+    for host in ["..", "../..", "/etc", "%2e%2e", "h/../..", "nobody"] {
+        let encoded = host.replace('%', "%25").replace('/', "%2F");
+        let (status, said) = get(&app, &format!("/api/v1/recordings?host={encoded}"));
+        assert_eq!(status, 422, "{host}: {said}");
+    }
+    assert_eq!(get(&app, "/api/v1/recordings?host=h").0, 200);
+    assert_eq!(get(&app, "/api/v1/recordings?hots=h").0, 400);
+    assert_eq!(get(&app, "/api/v1/devices?at=2001-10-10T00:00:00Z").0, 422);
+}
+
+#[test]
+fn work_that_takes_too_long_ends_and_is_said() {
+    let (dir, _) = lake();
+    let slow = App {
+        patience: std::time::Duration::ZERO,
+        ..App::new(dir.path().to_owned(), Arc::default(), Rules::default())
+    };
+    let (status, problem) = get(&Arc::new(slow), "/api/v1/recordings");
+    assert_eq!((status, problem["title"].as_str()), (503, Some("Service Unavailable")), "{problem}");
+}
+
+#[test]
+fn series_of_sums_and_of_single_ios_say_the_same_and_go_on_over_a_gap() {
+    let (_dir, app) = lake();
+    let query = |more: &str| get(&app, &format!("/api/v1/series?from={}&to={}&{more}", at(0), at(420)));
+    let (status, minutes) = query("step=1m");
+    assert_eq!((status, minutes["step_s"].as_f64()), (200, Some(60.0)), "{minutes}");
+    let columns = &minutes["columns"];
+    let epoch_s = (EPOCH / S) as f64;
+    let ends: Vec<f64> = [60, 120, 180, 360, 420].iter().map(|s| epoch_s + *s as f64).collect();
+    assert_eq!(columns["time_unix_s"], serde_json::json!(ends), "nothing between the recordings");
+    assert_eq!(columns["r_per_s"], serde_json::json!(vec![10.0; 5]));
+    assert_eq!(columns["w_us"], serde_json::json!(vec![1000.0; 5]));
+    let (_, fine) = query("step=500ms&extended=true");
+    assert_eq!(fine["columns"]["r_per_s"].as_array().unwrap().len(), 600);
+    assert_eq!(fine["columns"]["r_max_us"][0], serde_json::json!(1000.0), "single I/Os know the longest");
+    let (_, sums) = query("step=2s&extended=true&by=device");
+    assert_eq!(sums["columns"]["r_max_us"][0], Value::Null, "sums do not");
+    assert_eq!(sums["columns"]["device"][0], "sd\u{202e}a");
+    let (_, processes) = query("step=1m&by=process");
+    assert_eq!(processes["columns"]["process"][0], "<b>e\u{1b}]0;vil[42]");
+    let usual = query("").1["step_s"].as_f64();
+    assert_eq!(usual, Some(0.5), "at most 900 rows of 300 s");
+}
+
+#[test]
+fn series_are_refused_with_what_would_do() {
+    let (_dir, app) = lake();
+    let refused = |more: &str| {
+        let (status, said) = get(&app, &format!("/api/v1/series?from={}&to={}&{more}", at(0), at(420)));
+        (status, said["detail"].as_str().unwrap().to_owned())
+    };
+    assert!(matches!(refused("step=1ms"), (422, said) if said.contains("longer step")));
+    assert!(matches!(refused("device=nosuch"), (422, said) if said.contains("no such device")));
+    assert!(matches!(refused("by=moon"), (400, said) if said.contains("all, device, process")));
+    assert!(matches!(refused("step=5"), (400, said) if said.contains("step: expected a duration")));
+    let (status, gap) = get(&app, &format!("/api/v1/series?from={}&to={}", at(200), at(250)));
+    assert!(status == 422 && gap["detail"].as_str().unwrap().contains("nearest one is from=2026"), "{gap}");
+    let (_, csv) = get(&app, &format!("/api/v1/series?from={}&to={}&step=1m&format=csv&device=8:0", at(0), at(120)));
+    assert!(
+        csv.as_str().unwrap().starts_with("time_s,r_per_s,") && csv.as_str().unwrap().lines().count() == 3,
+        "{csv}"
+    );
+}
+
+#[test]
+fn every_io_is_in_the_heat_map_once_whatever_it_is_made_of() {
+    let (_dir, app) = lake();
+    let heat = |more: &str| get(&app, &format!("/api/v1/heatmap?from={}&to={}&{more}", at(0), at(420))).1;
+    for (more, ios) in
+        [("", 6000), ("class=read", 3000), ("part=device&width=10", 6000), ("class=flush", 0), ("part=queue", 6000)]
+    {
+        let map = heat(more);
+        assert_eq!(map["ios"].as_i64(), Some(ios), "{more}: {map}");
+        let counts = map["counts"].as_array().unwrap();
+        let rows = map["latency_us"].as_array().unwrap();
+        assert!(counts.iter().all(|c| c.as_array().unwrap().len() + 1 == rows.len()));
+        let sum: i64 = counts.iter().flat_map(|c| c.as_array().unwrap()).map(|n| n.as_i64().unwrap()).sum();
+        assert_eq!(sum, ios);
+    }
+    // 1 ms in total: its row holds it.
+    let map = heat("width=1&height=20");
+    let row = map["counts"][0].as_array().unwrap().iter().position(|n| n.as_i64() == Some(6000)).unwrap();
+    let edge = |i: usize| map["latency_us"][i].as_f64().unwrap();
+    assert!(edge(row) <= 1000.0 * 1.04 && edge(row + 1) >= 1000.0 / 1.04, "{map}");
+    assert_eq!(get(&app, "/api/v1/heatmap?width=99999").0, 400);
+}
+
+#[test]
+fn single_ios_come_with_names_and_too_many_with_the_stretch_that_fits() {
+    let (_dir, app) = lake();
+    let (status, ios) = get(&app, &format!("/api/v1/ios?from={}&to={}", at(10), at(11)));
+    assert_eq!((status, ios["ios"].as_i64()), (200, Some(IOS_PER_S)), "{ios}");
+    let columns = &ios["columns"];
+    assert_eq!((&columns["process"][0], &columns["pid"][0]), (&"<b>e\u{1b}]0;vil".into(), &42.into()));
+    assert_eq!((columns["total_us"][0].as_f64(), &columns["file"][0]), (Some(1000.0), &Value::Null));
+    let (status, refused) = get(&app, &format!("/api/v1/ios?from={}&to={}&limit=5", at(10), at(11)));
+    let said = refused["detail"].as_str().unwrap();
+    let nearest = said.split_once(" is ").unwrap().1;
+    assert_eq!(status, 422);
+    let (status, fits) = get(&app, &format!("/api/v1/ios?{nearest}&limit=5"));
+    assert_eq!((status, fits["ios"].as_i64()), (200, Some(5)), "{fits}");
+}
+
+#[test]
+fn reports_are_those_of_the_command_and_findings_know_their_time() {
+    let (_dir, app) = lake();
+    let (status, report) = get(&app, &format!("/api/v1/report?from={}&to={}", at(0), at(180)));
+    assert_eq!((status, report["recording"]["ios"].as_i64()), (200, Some(180 * IOS_PER_S)), "{report}");
+    let (status, spans) = get(&app, &format!("/api/v1/report?from={}&to={}", at(0), at(420)));
+    assert!(status == 422 && spans["detail"].as_str().unwrap().contains("choose a part: from="), "{spans}");
+    let (status, found) = get(&app, &format!("/api/v1/findings?from={}&to={}", at(0), at(420)));
+    assert_eq!((status, found["schema_version"].as_i64()), (200, Some(1)), "{found}");
+    assert!(found["findings"].as_array().unwrap().iter().all(|f| f["start"].is_string() && f["kind"].is_string()));
+}
+
+#[test]
+fn hostile_names_leave_as_escapes_of_json() {
+    let (_dir, app) = lake();
+    let response = block_on(async {
+        use http_body_util::BodyExt as _;
+        use tower::ServiceExt as _;
+        let uri = format!("/api/v1/series?from={}&to={}&step=1m&by=device", at(0), at(60));
+        let request = axum::http::Request::get(uri).header("host", "localhost").body(Body::empty()).unwrap();
+        let response = super::super::router(Arc::clone(&app)).oneshot(request).await.unwrap();
+        response.into_body().collect().await.unwrap().to_bytes()
+    });
+    let text = std::str::from_utf8(&response).unwrap();
+    assert!(text.contains("sd\\u202ea") && !text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
+}

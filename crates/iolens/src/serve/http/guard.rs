@@ -1,0 +1,214 @@
+//! Who is answered: the right host, a place in the queue, the token. And the headers of every answer.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::App;
+use super::problem::Problem;
+
+/// What a server demands of those who ask.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Names other than addresses by which it may be called; `None`: any, where no browser can come from (a socket).
+    pub hosts: Option<Vec<String>>,
+    /// Only loopback addresses name it.
+    pub loopback: bool,
+    /// The secret of those who may change something.
+    pub token: Option<Vec<u8>>,
+    /// Reading needs the token, too.
+    pub token_to_read: bool,
+}
+
+/// On the other end of a connection, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    /// Of a socket in the file system, whose process it is.
+    pub uid: Option<u32>,
+}
+
+impl Rules {
+    /// Whether a server may be asked under these names. A page that its own name leads here (DNS rebinding) comes with that
+    /// name, and a browser cannot be made to send another one: addresses are safe, names must be known.
+    fn is_own_name(&self, host: &str) -> bool {
+        let Some(names) = &self.hosts else { return true };
+        let name = without_port(host);
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        match bare.parse::<IpAddr>() {
+            Ok(ip) => !self.loopback || ip.to_canonical().is_loopback(),
+            Err(_) => names.iter().any(|n| n.eq_ignore_ascii_case(name.trim_end_matches('.'))),
+        }
+    }
+
+    fn check_host(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (host, more) = (hosts.next(), hosts.next());
+        let host = host.and_then(|h| h.to_str().ok());
+        let authority = uri.authority().map(|a| a.as_str());
+        match (host, more) {
+            (_, Some(_)) => Err(Problem::bad("several Host headers")),
+            (None, None) if self.hosts.is_some() => Err(Problem::bad("no Host header that can be read")),
+            (host, None) if host.into_iter().chain(authority).all(|h| self.is_own_name(h)) => Ok(()),
+            _ => Err(Problem::new(
+                StatusCode::MISDIRECTED_REQUEST,
+                "this server is not known by the name in the Host header; --allow-host NAME allows one",
+            )),
+        }
+    }
+
+    /// A page elsewhere may send what it likes, but not hide where it comes from.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let foreign = match (headers.get("sec-fetch-site"), headers.get(header::ORIGIN)) {
+            (Some(site), _) if site != "same-origin" && site != "none" => true,
+            (_, Some(origin)) => {
+                let origin = origin.to_str().unwrap_or("");
+                let host = origin.split_once("://").map_or("", |(_, host)| host);
+                Some(host) != headers.get(header::HOST).and_then(|h| h.to_str().ok())
+            }
+            _ => false,
+        };
+        if foreign { Err(Problem::new(StatusCode::FORBIDDEN, "a page of another server asks")) } else { Ok(()) }
+    }
+
+    fn check_token(&self, headers: &HeaderMap, method: &Method, peer: Peer) -> Result<(), Problem> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        if (reads && !self.token_to_read) || peer.uid.is_some_and(|uid| uid == 0 || uid == own_uid()) {
+            return Ok(());
+        }
+        let Some(token) = &self.token else {
+            return Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "this changes something, and the server has no token; start it with --token-file, or ask through its unix socket",
+            ));
+        };
+        let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        let given = given.and_then(|h| h.strip_prefix(b"Bearer ".as_slice())).unwrap_or_default();
+        if same(given, token) {
+            return Ok(());
+        }
+        Err(Problem::new(StatusCode::UNAUTHORIZED, "the token is missing or wrong: send Authorization: Bearer TOKEN"))
+    }
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// In a time that does not depend on where they differ.
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if (!name.contains(':') || name.ends_with(']')) && port.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            name
+        }
+        _ => host,
+    }
+}
+
+/// Every request comes through here first.
+pub async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get().copied().unwrap_or(Peer { uid: None });
+    let response = match check(&app, &request, peer) {
+        Err(problem) => problem.into_response(),
+        Ok(()) => match app.requests.try_acquire() {
+            Err(_) => Problem::busy("too many requests at once").into_response(),
+            Ok(_place) => match tokio::time::timeout(app.patience, next.run(request)).await {
+                Ok(response) => response,
+                Err(_) => Problem::busy("this takes too long: ask for a shorter stretch").into_response(),
+            },
+        },
+    };
+    with_headers(response)
+}
+
+fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
+    let (headers, method) = (request.headers(), request.method());
+    app.rules.check_host(headers, request.uri())?;
+    if !matches!(*method, Method::GET | Method::HEAD | Method::POST) {
+        return Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "only GET, HEAD and POST"));
+    }
+    if *method == Method::POST {
+        app.rules.check_origin(headers)?;
+    }
+    // Whether it runs is nobody's secret: probes of orchestrators carry no token.
+    if request.uri().path() == "/healthz" && *method != Method::POST {
+        return Ok(());
+    }
+    app.rules.check_token(headers, method, peer)
+}
+
+/// What browsers must not do with an answer.
+fn with_headers(mut response: Response) -> Response {
+    let fixed = [
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    let headers = response.headers_mut();
+    for (name, value) in fixed {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.insert("cross-origin-opener-policy", HeaderValue::from_static("same-origin"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_compared_without_the_port_and_addresses_are_no_names() {
+        let of = |loopback| Rules {
+            hosts: Some(vec!["localhost".to_owned(), "db1".to_owned()]),
+            loopback,
+            ..Rules::default()
+        };
+        let local = of(true);
+        for own in [
+            "localhost",
+            "localhost:80",
+            "LOCALHOST:9950",
+            "127.0.0.1:9950",
+            "[::1]:9950",
+            "[::1]",
+            "db1.",
+            "127.0.0.1",
+        ] {
+            assert!(local.is_own_name(own), "{own}");
+        }
+        for foreign in [
+            "evil.example",
+            "evil.example:9950",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "",
+            ":9950",
+            "127.0.0.1.evil.example",
+            "localhost:x",
+        ] {
+            assert!(!local.is_own_name(foreign), "{foreign}");
+        }
+        assert!(of(false).is_own_name("10.0.0.1:9950") && !of(false).is_own_name("evil.example"));
+        assert!(Rules::default().is_own_name("whatever"));
+    }
+
+    #[test]
+    fn tokens_are_compared_whole() {
+        assert!(same(b"abc", b"abc") && !same(b"abc", b"abd") && !same(b"ab", b"abc") && !same(b"", b"abc"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Whether the recorder does what it is there for: what `/healthz` says.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use iolens_recorder::Progress;
+use serde::Serialize;
+
+/// The recorder looks at its source at least five times a second.
+const MAX_SILENCE: Duration = Duration::from_secs(5);
+/// Losses count for so long.
+const WINDOW: Duration = Duration::from_secs(60);
+/// One in a thousand lost is too many.
+const MAX_LOST_PERCENT: f64 = 0.1;
+
+/// How the recorder is doing.
+#[derive(Debug, Default)]
+pub struct Health(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    source: Option<String>,
+    /// I/Os seen and lost so far, about once a second of the last minute and the one before.
+    samples: VecDeque<Sample>,
+    disk_full: bool,
+    /// What the service could not do, until it could.
+    trouble: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Instant,
+    ios: i64,
+    lost: i64,
+}
+
+/// The document of `/healthz`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HealthDocument {
+    schema_version: u32,
+    /// Whether all is well.
+    pub healthy: bool,
+    /// Whether this server records, or only shows.
+    recording: bool,
+    /// `ebpf` or `counters`; `null` if it does not record.
+    source: Option<String>,
+    /// I/Os seen in the last minute, and those missing.
+    ios: Option<i64>,
+    lost_ios: Option<i64>,
+    lost_percent: Option<f64>,
+    /// Why it is not healthy, a line each.
+    pub reasons: Vec<String>,
+}
+
+impl Health {
+    /// Of a recorder that begins.
+    pub fn recording(&self, source: &str) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.source = Some(source.to_owned());
+        state.samples.push_back(Sample { at: Instant::now(), ios: 0, lost: 0 });
+    }
+
+    /// The recorder has looked at its source.
+    pub fn looked(&self, progress: &Progress) {
+        self.looked_at(progress, Instant::now());
+    }
+
+    fn looked_at(&self, progress: &Progress, at: Instant) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.disk_full = progress.disk_full;
+        let sample = Sample { at, ios: progress.ios, lost: progress.lost };
+        let second = Duration::from_secs(1);
+        let n = state.samples.len();
+        // The newest is always now's: it moves until it is a second after the one before.
+        if n >= 2 && state.samples[n - 1].at.saturating_duration_since(state.samples[n - 2].at) < second {
+            state.samples[n - 1] = sample;
+        } else {
+            state.samples.push_back(sample);
+        }
+        // One that is older stays: the window reaches back to it.
+        while state.samples.len() > 2 && at.saturating_duration_since(state.samples[1].at) >= WINDOW {
+            state.samples.pop_front();
+        }
+    }
+
+    /// Something failed (`Some`), or works again.
+    pub fn trouble(&self, what: Option<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble = what;
+    }
+
+    /// Now.
+    pub fn document(&self) -> HealthDocument {
+        self.document_at(Instant::now())
+    }
+
+    fn document_at(&self, now: Instant) -> HealthDocument {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reasons: Vec<String> = state.trouble.iter().cloned().collect();
+        let ends = state.samples.front().zip(state.samples.back());
+        let (ios, lost) = ends.map_or((0, 0), |(a, b)| (b.ios - a.ios, b.lost - a.lost));
+        let lost_percent = 100.0 * lost as f64 / (ios + lost).max(1) as f64;
+        if let Some((_, last)) = ends {
+            let silent = now.saturating_duration_since(last.at);
+            if silent > MAX_SILENCE {
+                reasons.push(format!("the recorder has not looked for events for {} s", silent.as_secs()));
+            }
+        }
+        if state.disk_full {
+            reasons.push("the disk is full: I/Os are counted and not stored".to_owned());
+        }
+        if lost_percent > MAX_LOST_PERCENT {
+            reasons.push(format!("{lost} of {} I/Os of the last minute are missing", ios + lost));
+        }
+        let recording = state.source.is_some();
+        let known = |n| recording.then_some(n);
+        HealthDocument {
+            schema_version: super::SCHEMA_VERSION,
+            healthy: reasons.is_empty(),
+            recording,
+            source: state.source.clone(),
+            ios: known(ios),
+            lost_ios: known(lost),
+            lost_percent: recording.then_some(lost_percent),
+            reasons,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(ios: i64, lost: i64) -> Progress {
+        Progress { ios, lost, ..Progress::default() }
+    }
+
+    #[test]
+    fn losses_count_for_a_minute_and_silence_is_no_health() {
+        let health = Health::default();
+        assert!(health.document().healthy && !health.document().recording, "it only shows");
+        health.recording("ebpf");
+        let start = Instant::now();
+        let at = |s: u64| start + Duration::from_secs(s);
+        health.looked_at(&progress(1_000, 0), at(1));
+        assert!(health.document_at(at(2)).healthy);
+        assert!(health.document_at(at(9)).reasons[0].contains("has not looked"));
+        health.looked_at(&progress(1_900, 100), at(10));
+        let lossy = health.document_at(at(10));
+        assert_eq!((lossy.healthy, lossy.lost_ios), (false, Some(100)), "{lossy:?}");
+        for s in 11..=71 {
+            health.looked_at(&progress(2_000 + s as i64, 100), at(s));
+        }
+        let later = health.document_at(at(71));
+        assert_eq!((later.healthy, later.lost_ios), (true, Some(0)), "{later:?}");
+    }
+
+    #[test]
+    fn one_in_a_thousand_is_the_limit_and_troubles_end() {
+        let health = Health::default();
+        health.recording("ebpf");
+        health.looked(&progress(999_000, 1_000));
+        assert!(health.document().healthy);
+        health.looked(&progress(998_000, 2_000));
+        assert!(!health.document().healthy);
+        let well = Health::default();
+        well.trouble(Some("no room".to_owned()));
+        assert_eq!(well.document().reasons, ["no room"]);
+        well.trouble(None);
+        assert!(well.document().healthy);
+        well.recording("ebpf");
+        well.looked(&Progress { disk_full: true, ..Progress::default() });
+        assert!(well.document().reasons[0].contains("disk is full"));
+    }
+}

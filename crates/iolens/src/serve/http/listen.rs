@@ -1,0 +1,155 @@
+//! Where the server listens: a TCP address, or a socket in the file system.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context as _, Result, bail};
+
+/// A place to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listen {
+    /// `ADDR:PORT`.
+    Tcp(SocketAddr),
+    /// `unix:PATH`.
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// Loopback only: what records file names of all users is not offered to a network by itself.
+    pub const USUAL: Listen = Listen::Tcp(SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9950));
+
+    /// Whether only this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Listen::Tcp(at) => at.ip().to_canonical().is_loopback(),
+            Listen::Unix(_) => true,
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Listen, String> {
+        if let Some(path) = s.strip_prefix("unix:") {
+            return if path.is_empty() { Err("unix: needs a path".to_owned()) } else { Ok(Listen::Unix(path.into())) };
+        }
+        let name = s.replacen("localhost:", "127.0.0.1:", 1);
+        name.parse().map(Listen::Tcp).map_err(|_| "expected ADDR:PORT, [ADDR]:PORT or unix:PATH".to_owned())
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(at) => write!(f, "http://{at}"),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A socket that is bound.
+#[derive(Debug)]
+pub enum Bound {
+    /// TCP.
+    Tcp(TcpListener),
+    /// In the file system; removed when the server ends.
+    Unix(UnixListener, SocketFile),
+}
+
+/// A socket's file, removed when dropped if this process still may.
+#[derive(Debug)]
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // A recorder may not any more, unless it is below its root; the next start replaces what is left.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+impl Bound {
+    /// Binds. A socket's file of a server that is gone is replaced; its mode is `mode` (a group may be let in).
+    ///
+    /// # Errors
+    /// The address is in use or not this machine's, or the path holds something else.
+    pub fn new(listen: &Listen, mode: u32) -> Result<Bound> {
+        match listen {
+            Listen::Tcp(at) => {
+                let listener = TcpListener::bind(at);
+                let listener = listener
+                    .with_context(|| format!("{at} cannot be listened on; give another address with --listen"))?;
+                listener.set_nonblocking(true)?;
+                Ok(Bound::Tcp(listener))
+            }
+            Listen::Unix(path) => {
+                remove_stale(path)?;
+                let listener = UnixListener::bind(path);
+                let listener = listener.with_context(|| format!("{} cannot be made", path.display()))?;
+                let file = SocketFile(path.clone());
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+                listener.set_nonblocking(true)?;
+                Ok(Bound::Unix(listener, file))
+            }
+        }
+    }
+
+    /// Where it is bound: with port 0 the kernel chose one.
+    pub fn place(&self) -> Option<Listen> {
+        match self {
+            Bound::Tcp(listener) => listener.local_addr().ok().map(Listen::Tcp),
+            Bound::Unix(_, file) => Some(Listen::Unix(file.0.clone())),
+        }
+    }
+}
+
+fn remove_stale(path: &Path) -> Result<()> {
+    let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !meta.file_type().is_socket() {
+        bail!("{}: exists and is no socket; give another path with --listen", path.display());
+    }
+    if UnixStream::connect(path).is_ok() {
+        bail!("{}: another server listens here; give another path with --listen", path.display());
+    }
+    std::fs::remove_file(path).with_context(|| format!("{} cannot be removed", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_addresses_or_sockets() {
+        assert_eq!("127.0.0.1:9950".parse(), Ok(Listen::USUAL));
+        assert_eq!("localhost:9950".parse(), Ok(Listen::USUAL));
+        assert_eq!("unix:/run/x".parse(), Ok(Listen::Unix("/run/x".into())));
+        let local = |s: &str| s.parse::<Listen>().expect("a place").is_local();
+        assert!(local("127.9.9.9:1") && local("[::1]:1") && local("unix:x") && local("[::ffff:127.0.0.1]:1"));
+        assert!(!local("0.0.0.0:1") && !local("[::]:1") && !local("10.0.0.1:1"));
+        assert!(
+            ["", "9950", "unix:", "host:1", "1.2.3.4", "1.2.3.4:99999"].iter().all(|s| s.parse::<Listen>().is_err())
+        );
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_nothing_else() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = tmp.path().join("s");
+        let at = Listen::Unix(path.clone());
+        let first = Bound::new(&at, 0o600).expect("new");
+        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(Bound::new(&at, 0o600).expect_err("in use").to_string().contains("another server"));
+        drop(first);
+        assert!(!path.exists());
+        drop(UnixListener::bind(&path).expect("binds"));
+        assert!(Bound::new(&at, 0o600).is_ok(), "left over by a killed one");
+        std::fs::write(&path, "letter").expect("writes");
+        assert!(Bound::new(&at, 0o600).expect_err("a file").to_string().contains("is no socket"));
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), "letter");
+    }
+}

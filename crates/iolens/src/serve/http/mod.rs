@@ -1,0 +1,233 @@
+//! The HTTP server: reads the store, never the probes, on threads of its own that give way to the recorder.
+//!
+//! Every request passes [`guard::admit`]; what reads the store runs in [`App::read`], a few at a time and for a limited time.
+
+mod api;
+mod connections;
+mod guard;
+mod health;
+mod listen;
+mod problem;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use iolens_observe::topology::Host;
+use rustix::process::setpriority_process;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use guard::Rules;
+pub use health::Health;
+pub use listen::{Bound, Listen};
+use problem::Problem;
+
+/// Version of the layout of all documents.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Requests that are answered at once; more are refused.
+const MAX_REQUESTS: usize = 64;
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Requests that read the store at once; the others wait for them. Each has threads of its own for decoding.
+const MAX_READERS: usize = 2;
+/// Threads that wait for connections and write answers.
+const THREADS: usize = 2;
+/// The owner, and the group that the directory's administrator gives it.
+const SOCKET_MODE: u32 = 0o660;
+/// Recording comes first.
+const NICE: i32 = 10;
+/// A token that is shorter can be guessed.
+const MIN_TOKEN_BYTES: usize = 16;
+
+/// How the server was asked to be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where.
+    pub listen: Listen,
+    /// Other machines may read without a token.
+    pub public: bool,
+    /// Holds the secret of those who may change something.
+    pub token_file: Option<PathBuf>,
+    /// Names, beside the usual ones, by which it may be called.
+    pub allow_hosts: Vec<String>,
+}
+
+impl Options {
+    /// What follows for requests.
+    ///
+    /// # Errors
+    /// Others could read what only this machine should, or the token is none.
+    fn rules(&self) -> Result<Rules> {
+        let local = self.listen.is_local();
+        if !local && self.token_file.is_none() && !self.public {
+            bail!(
+                "--listen {}: other machines could read what runs here and the names of its files; give --token-file FILE, or --public to allow it",
+                self.listen
+            );
+        }
+        let mut names = vec!["localhost".to_owned()];
+        if !local {
+            names.extend(Host::read("/".as_ref()).name);
+        }
+        names.extend(self.allow_hosts.iter().cloned());
+        Ok(Rules {
+            hosts: matches!(self.listen, Listen::Tcp(_)).then_some(names),
+            loopback: local,
+            token: self.token_file.as_deref().map(read_token).transpose()?,
+            token_to_read: !local && !self.public,
+        })
+    }
+}
+
+fn read_token(path: &Path) -> Result<Vec<u8>> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = || format!("--token-file {} cannot be read", path.display());
+    let meta = std::fs::metadata(path).with_context(place)?;
+    if meta.permissions().mode() & 0o007 != 0 {
+        bail!("--token-file {}: everybody can read it; run chmod o= on it", path.display());
+    }
+    let token = std::fs::read(path).with_context(place)?.trim_ascii().to_vec();
+    let plain = token.iter().all(u8::is_ascii_graphic);
+    if token.len() < MIN_TOKEN_BYTES || !plain {
+        bail!(
+            "--token-file {}: at least {MIN_TOKEN_BYTES} printable characters, such as openssl rand -hex 32 prints",
+            path.display()
+        );
+    }
+    Ok(token)
+}
+
+/// What handlers know.
+#[derive(Debug)]
+pub struct App {
+    root: PathBuf,
+    health: Arc<Health>,
+    rules: Rules,
+    requests: Semaphore,
+    readers: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl App {
+    fn new(root: PathBuf, health: Arc<Health>, rules: Rules) -> App {
+        App {
+            root,
+            health,
+            rules,
+            requests: Semaphore::new(MAX_REQUESTS),
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            patience: PATIENCE,
+        }
+    }
+}
+
+fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(index))
+        .route("/healthz", get(healthz))
+        .merge(api::routes())
+        .fallback(async || Problem::new(StatusCode::NOT_FOUND, "nothing is here; / lists what is"))
+        .method_not_allowed_fallback(async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method"))
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::admit))
+        .with_state(app)
+}
+
+/// What there is, for people with curl.
+const INDEX: &str = "iolens serve\n
+/healthz            whether everything is recorded
+/api/v1/recordings  what there is, and how fine
+/api/v1/devices     names and numbers of the devices
+/api/v1/series      rates, latencies and busy time: from, to, step, by, device
+/api/v1/heatmap     I/Os by time and latency: from, to, class, part
+/api/v1/ios         single I/Os: from, to, limit
+/api/v1/findings    what stands out: from, to
+/api/v1/report      all analyses: from, to
+";
+
+async fn index() -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], INDEX).into_response()
+}
+
+async fn healthz(State(app): State<Arc<App>>) -> Response {
+    let document = app.health.document();
+    let mut response = api::json(&document).into_response();
+    if !document.healthy {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    response
+}
+
+/// A server that answers until it is dropped.
+pub struct Server {
+    runtime: Option<Runtime>,
+    /// Where it listens.
+    pub place: Option<Listen>,
+}
+
+/// A place to listen and what is demanded there, before anybody is answered.
+#[derive(Debug)]
+pub struct Door {
+    rules: Rules,
+    bound: Bound,
+}
+
+impl Door {
+    /// Binds, while that is still allowed.
+    ///
+    /// # Errors
+    /// The address cannot be had, or is not safe.
+    pub fn open(options: &Options) -> Result<Door> {
+        Ok(Door { rules: options.rules()?, bound: Bound::new(&options.listen, SOCKET_MODE)? })
+    }
+}
+
+impl Server {
+    /// Begins to answer.
+    ///
+    /// # Errors
+    /// There can be no threads.
+    pub fn start(door: Door, root: &Path, health: Arc<Health>) -> Result<Server> {
+        let Door { rules, bound } = door;
+        let place = bound.place();
+        let app = Arc::new(App::new(root.to_owned(), health, rules));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .max_blocking_threads(MAX_READERS * 2)
+            .thread_name("iolens-http")
+            .on_thread_start(give_way)
+            .enable_all()
+            .build()
+            .context("the server's threads could not be started")?;
+        runtime.spawn(async move {
+            if let Err(e) = connections::accept(bound, router(app)).await {
+                eprintln!("iolens: the HTTP server ended: {e}");
+            }
+        });
+        Ok(Server { runtime: Some(runtime), place })
+    }
+}
+
+/// Linux lowers the calling thread alone. Where it may not, it competes as before.
+fn give_way() {
+    let _unchanged = setpriority_process(None, NICE).is_err();
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The recording's end does not wait for somebody's question.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

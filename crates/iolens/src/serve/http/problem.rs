@@ -1,0 +1,95 @@
+//! Errors as RFC 9457 problem documents.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use iolens_core::store::StoreError;
+use serde_json::json;
+
+use crate::engine::patience::TooSlow;
+use crate::present::escape;
+
+/// What went wrong, in a line for the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    status: StatusCode,
+    detail: String,
+}
+
+/// When a request that found no room may come again, in seconds.
+const RETRY_AFTER_S: &str = "2";
+
+impl Problem {
+    /// With a status and what to do about it.
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+        Problem { status, detail: detail.into() }
+    }
+
+    /// A parameter that makes no sense.
+    pub fn bad(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// There is no room or no time for it now.
+    pub fn busy(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
+    /// What an engine says: of the question, of the store, or that it takes too long.
+    pub fn of(error: &anyhow::Error) -> Problem {
+        let text = as_parameters(&format!("{error:#}"));
+        if error.downcast_ref::<TooSlow>().is_some() {
+            return Problem::busy(text);
+        }
+        let of_store = |e: &StoreError| matches!(e, StoreError::Io { .. } | StoreError::Damaged { .. });
+        let is_ours = error.chain().any(|c| c.is::<std::io::Error>() || c.downcast_ref().is_some_and(of_store));
+        let status = if is_ours { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::UNPROCESSABLE_ENTITY };
+        Problem::new(status, text)
+    }
+
+    /// Its line.
+    #[cfg(test)]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+/// Engines name the flags of the command line; here the same are parameters.
+fn as_parameters(text: &str) -> String {
+    text.replace(" --to ", "&to=").replace("--from ", "from=").replace("--at ", "at=").replace("--", "")
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let document = json!({
+            "type": "about:blank", "title": title, "status": self.status.as_u16(), "detail": self.detail,
+        });
+        let mut response = (self.status, escape::json(&document.to_string()).into_owned()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_S));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_become_parameters() {
+        let said = as_parameters("this time spans 2 recordings; choose a part: --from A --to B");
+        assert_eq!(said, "this time spans 2 recordings; choose a part: from=A&to=B");
+        assert_eq!(as_parameters("give a --step of 1s"), "give a step of 1s");
+    }
+
+    #[test]
+    fn who_is_at_fault_decides_the_status() {
+        let of = |e: anyhow::Error| Problem::of(&e).status.as_u16();
+        assert_eq!(of(anyhow::anyhow!("no such device")), 422);
+        assert_eq!(of(std::io::Error::other("disk").into()), 500);
+        assert_eq!(of(TooSlow.into()), 503);
+    }
+}

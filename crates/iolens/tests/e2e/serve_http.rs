@@ -1,0 +1,151 @@
+//! The server beside a recorder: what it says of a device that is read, and who cannot disturb it.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::machine::{LoopDevice, StopOnDrop, assert_refused, ebpf, iolens, read_in_sequence, run, scene};
+use super::serve::{Serve, ios, lost, recordings, text};
+
+const BLOCKS: u64 = 4096;
+
+/// Status and body of one request.
+fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) -> (u16, String) {
+    let mut answer = Vec::new();
+    // A server that has heard enough closes while it is written to; what it said before that counts.
+    let _closed = stream.write_all(head.as_bytes());
+    let _reset = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|s| s.parse().ok()).unwrap_or(0);
+    (status, answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
+}
+
+fn get(socket: &Path, target: &str) -> (u16, Value) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let (status, body) = exchange(&mut stream, &head);
+    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+#[test]
+fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (root, socket) = (dir.path().join("root"), dir.path().join("root.sock"));
+    let serve = Serve::start(&root, &device, 1);
+    let stop = AtomicBool::new(false);
+    let n = std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        std::thread::sleep(Duration::from_millis(1500));
+        let (status, health) = get(&socket, "/healthz");
+        assert_eq!((status, health["recording"].as_bool(), &health["source"]), (200, Some(true), &"ebpf".into()));
+        let (status, rows) = get(&socket, "/api/v1/series?from=-1m&step=100ms&by=device&extended=true");
+        assert_eq!(status, 200, "{rows}");
+        let reads: f64 = rows["columns"]["r_per_s"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
+        assert!(reads > 0.0 && rows["columns"]["device"][0] == device.name(), "{rows}");
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let of_reads = |socket: &Path| {
+        let (status, map) = get(socket, "/api/v1/heatmap?from=-2m&class=read&width=50");
+        assert_eq!(status, 200, "{map}");
+        map["ios"].as_i64().unwrap()
+    };
+    let while_growing = of_reads(&socket);
+    let (status, report) = get(&socket, "/api/v1/report?from=-2m");
+    assert_eq!(status, 200, "{report}");
+    serve.terminate();
+    let path = &recordings(&root)[0];
+    let stored = ios(path).iter().filter(|io| io.class().name() == "read").count() as i64;
+    assert!((stored + lost(path) - n as i64).abs() <= 2, "{stored} of {n}");
+    assert_eq!((while_growing, report["recording"]["ios"].as_i64()), (stored, Some(ios(path).len() as i64)));
+    let place = format!("unix:{}", text(&socket));
+    let arguments = ["serve", "--no-record", "--rec", text(&root), "--listen", &place];
+    let child = iolens(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let shown = Serve::of(child);
+    wait_for(|| UnixStream::connect(&socket).is_ok());
+    assert_eq!(of_reads(&socket), stored, "the same of what is closed, from its sums");
+    assert_eq!(get(&socket, "/healthz").1["recording"], false);
+    shown.terminate();
+}
+
+fn wait_for(mut what: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !what() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "nothing after 20 s");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn thousands_of_slow_and_huge_requests_do_not_disturb_the_recording() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let (serve, address) = Serve::start_on_tcp(&root, &device);
+    let stop = AtomicBool::new(false);
+    let host = format!("Host: {address}\r\nConnection: close\r\n\r\n");
+    let ask = |head: &str| exchange(&mut TcpStream::connect(&address).unwrap(), head);
+    let n = std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        let mut slow = Vec::new();
+        for _ in 0..10_000 {
+            let Ok(mut stream) = TcpStream::connect(&address) else { continue };
+            let _gone = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: loc");
+            slow.push(stream);
+            if slow.len() > 500 {
+                slow.remove(0);
+            }
+        }
+        let (status, said) = ask(&format!("GET /healthz HTTP/1.1\r\n{host}"));
+        assert_eq!(status, 200, "beside {} that say nothing more: {said}", slow.len());
+        drop(slow);
+        let long = "x".repeat(100 << 20);
+        let (status, _) = ask(&format!("GET /healthz?{long} HTTP/1.1\r\n{host}"));
+        assert!(status == 0 || (400..500).contains(&status), "{status}");
+        let (status, _) = ask("GET /healthz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+        assert_eq!(status, 421, "DNS rebinding");
+        for target in ["/../../../etc/passwd", "/api/v1/../../etc/passwd", "//etc/passwd", "/%2e%2e/%2e%2e/etc/passwd"]
+        {
+            let (status, said) = ask(&format!("GET {target} HTTP/1.1\r\n{host}"));
+            assert!(status == 404 && !said.contains("root:"), "{target}: {status} {said}");
+        }
+        let (status, _) = ask(&format!("GET /healthz HTTP/1.1\r\n{host}"));
+        assert_eq!(status, 200);
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    });
+    serve.terminate();
+    let path = &recordings(&root)[0];
+    let (stored, lost) = (ios(path).len() as i64, lost(path));
+    assert!((stored + lost - n as i64).abs() <= 2, "{stored} and {lost} lost of {n}");
+}
+
+#[test]
+fn what_would_open_the_machine_is_refused_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, token) = (dir.path().join("root"), dir.path().join("token"));
+    let refused = |arguments: &[&str], words: &[&str]| {
+        assert_refused(&run(&[&["serve", "--no-record", "--rec", text(dir.path())], arguments].concat()), words);
+    };
+    refused(&["--listen", "0.0.0.0:0"], &["--token-file", "--public"]);
+    refused(&["--listen", "[::]:0"], &["--token-file", "--public"]);
+    std::fs::write(&token, "short").unwrap();
+    refused(&["--listen", "0.0.0.0:0", "--token-file", text(&token)], &["token"]);
+    refused(&["--listen", "somewhere"], &["ADDR:PORT"]);
+    refused(&["--listen", &format!("unix:{}", text(&token))], &["is no socket"]);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    refused(&["--listen", &taken.local_addr().unwrap().to_string()], &["give another address"]);
+    let nothing = run(&["serve", "--no-record", "--rec", text(&root), "--listen", "127.0.0.1:0"]);
+    assert_refused(&nothing, &["nothing to show"]);
+    assert!(scene(&nothing).contains("root"));
+}
