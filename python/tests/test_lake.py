@@ -43,6 +43,18 @@ def test_relations_have_host_time_and_device(root: tuple[Path, Truth]) -> None:
     assert repr(lake) == f"<Lake {str(path)!r}: 3 hosts, 6 recordings>"
 
 
+def test_names_are_found_however_they_are_written(root: tuple[Path, Truth]) -> None:
+    lake = iolens.lake(root[0])
+    for sql in (
+        "select count(*) from (select 1 from devices) a, marks, (select * from lost)",
+        "SELECT count(*) FROM\n  Counters c, requests r WHERE c.dev=r.flags",
+        'select count(*) from "stages" s left join cpu on true',
+        "with i as (from ios) select count(*) from i",
+        "select count(*) from rollup join buckets using (host)",
+    ):
+        assert lake.query(sql).num_rows == 1, sql
+
+
 def test_bins_of_absolute_time(root: tuple[Path, Truth]) -> None:
     path, truth = root
     sql = "select host, at_unix_ns - at_unix_ns % 10000000 as bin, count(*) as n from ios group by 1, 2"

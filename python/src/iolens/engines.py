@@ -53,8 +53,19 @@ _ARROW = {
 _BUCKET_KEYS = "host, start_ns, step_s, at_ns, dev, class"
 
 
+# What an engine can make, by name.
+RAW = {f"raw_{t.directory}": t for t in (*LAKE_TABLES, DEVICES)}
+RAW_BUCKETS = "raw_buckets"
+
+
 class Engine(Protocol):
     """What a lake needs of an engine."""
+
+    def make_raw(self, table: Table) -> None:
+        """Makes the raw relation of a table."""
+
+    def make_buckets(self) -> None:
+        """Makes `raw_buckets` of `raw_rollup`."""
 
     def define(self, name: str, sql: str) -> None:
         """Makes the view `name`."""
@@ -81,6 +92,8 @@ class Files:
                 self.fs, self.root = pa_fs.FileSystem.from_uri(root)
             except (pa.ArrowInvalid, OSError) as e:
                 raise IolensError(f"{root}: {e}") from e
+        # The directories of each recording.
+        self.tables: dict[str, frozenset[str]] = {}
         self.recordings = self._recordings()
         if not self.recordings:
             raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
@@ -101,26 +114,25 @@ class Files:
                 for start in self._directories(f"{self.root}/{host}", "start_ns="):
                     text = start.removeprefix("start_ns=")
                     if text.isdigit():
-                        found.append((unquote(host.removeprefix("host=")), int(text), f"{self.root}/{host}/{start}"))
+                        path = f"{self.root}/{host}/{start}"
+                        found.append((unquote(host.removeprefix("host=")), int(text), path))
+                        self.tables[path] = frozenset(self._directories(path, ""))
         except OSError as e:
             raise IolensError(f"{self.root}: {e}") from e
         return found
 
     def of(self, table: Table) -> list[str]:
         """The files of a table, of all recordings; of a local root the pattern that stands for them."""
+        having = [path for _, _, path in self.recordings if table.directory in self.tables[path]]
         if self.is_local:
-            base = Path(self.root)
-            pattern = f"host=*/start_ns=*/{table.directory}/*.parquet"
-            return [f"{base}/{pattern}"] if next(base.glob(pattern), None) else []
+            # An empty directory has no files that a pattern could stand for.
+            some = any(next(Path(path, table.directory).glob("*.parquet"), None) for path in having)
+            return [f"{self.root}/host=*/start_ns=*/{table.directory}/*.parquet"] if some else []
         files = []
-        for _, _, path in self.recordings:
-            selector = pa_fs.FileSelector(f"{path}/{table.directory}", allow_not_found=True)
-            files += [i.path for i in self.fs.get_file_info(selector) if i.path.endswith(".parquet")]
+        for path in having:
+            infos = self.fs.get_file_info(pa_fs.FileSelector(f"{path}/{table.directory}"))
+            files += [i.path for i in infos if i.path.endswith(".parquet")]
         return files
-
-    def has_devices(self, path: str) -> bool:
-        """Whether a recording has its devices as a table."""
-        return bool(self.fs.get_file_info(f"{path}/devices").type == pa_fs.FileType.Directory)
 
     def meta_texts(self, path: str) -> list[tuple[str, str]]:
         """`meta.json` and its copy, as far as they are there."""
@@ -135,7 +147,7 @@ class Files:
         """The devices of the recordings that do not have them as a table."""
         rows = []
         for host, start_ns, path in self.recordings:
-            if not self.has_devices(path):
+            if DEVICES.directory not in self.tables[path]:
                 rows += [_device_row(host, start_ns, d) for d in parse_meta(self.meta_texts(path)).devices]
         return pa.Table.from_pylist(rows, schema=arrow_schema(DEVICES))
 
@@ -172,18 +184,26 @@ class DuckEngine:
 
     def __init__(self, files: Files) -> None:
         self.connection = duckdb.connect()
-        for table in (*LAKE_TABLES, DEVICES):
-            self.define(f"raw_{table.directory}", self._source(files, table))
-        known = files.devices_of_meta()
-        if known.num_rows:
+        # Closed files never change, and a question reads the footers of all files several times.
+        self.connection.execute("set parquet_metadata_cache = true")
+        self.files = files
+
+    def make_raw(self, table: Table) -> None:
+        """Makes the raw relation of a table."""
+        sql = self._source(self.files, table)
+        if table is DEVICES:
+            known = self.files.devices_of_meta()
             self.connection.register("devices_of_meta", known)
-            names = ", ".join(arrow_schema(DEVICES).names)
-            self.define("raw_devices", f"{self._source(files, DEVICES)} union all select {names} from devices_of_meta")
+            sql += f" union all select {', '.join(known.column_names)} from devices_of_meta"
+        self.define(f"raw_{table.directory}", sql)
+
+    def make_buckets(self) -> None:
+        """Makes `raw_buckets` of `raw_rollup`."""
         parts = " union all ".join(
             f"select {_BUCKET_KEYS}, '{p}' as part, unnest({p}_buckets) as bucket, unnest({p}_counts) as ios from raw_rollup"
             for p in ("total", "device")
         )
-        self.define("raw_buckets", parts)
+        self.define(RAW_BUCKETS, parts)
 
     def _source(self, files: Files, table: Table) -> str:
         found = files.of(table)
@@ -226,39 +246,37 @@ class SparkEngine:
 
     def __init__(self, root: str, files: Files, spark: Any) -> None:
         self.spark = _session(spark)
-        for table in (*LAKE_TABLES, DEVICES):
-            self._source(root, files, table)
-        known = files.devices_of_meta()
-        if known.num_rows:
-            rows = [tuple(row.values()) for row in known.to_pylist()]
-            described = self._narrowed(self.spark.createDataFrame(rows, self._ddl(DEVICES)), DEVICES)
-            self.spark.table("raw_devices").union(described).createOrReplaceTempView("raw_devices")
+        self.root = root.rstrip("/")
+        self.files = files
+
+    def make_raw(self, table: Table) -> None:
+        """Makes the raw relation of a table."""
+        ddl = self._ddl(table)
+        if self.files.of(table):
+            reader = self.spark.read.schema(ddl).option("basePath", self.root)
+            frame = reader.parquet(f"{self.root}/host=*/start_ns=*/{table.directory}")
+        else:
+            frame = self.spark.createDataFrame([], ddl)
+        if table is DEVICES:
+            rows = [tuple(row.values()) for row in self.files.devices_of_meta().to_pylist()]
+            frame = frame.select("host", "start_ns", *table.names).union(self.spark.createDataFrame(rows, ddl))
+        columns = [f"cast(`{c.name}` as {c.sql}) as `{c.name}`" for c in table.columns]
+        frame.selectExpr("host", "start_ns", *columns).createOrReplaceTempView(f"raw_{table.directory}")
+
+    def make_buckets(self) -> None:
+        """Makes `raw_buckets` of `raw_rollup`."""
         parts = " union all ".join(
             f"select {_BUCKET_KEYS}, '{p}' as part, pair.{p}_buckets as bucket, pair.{p}_counts as ios from "
             f"(select {_BUCKET_KEYS}, explode(arrays_zip({p}_buckets, {p}_counts)) as pair from raw_rollup)"
             for p in ("total", "device")
         )
-        self.define("raw_buckets", parts)
+        self.define(RAW_BUCKETS, parts)
 
     @staticmethod
     def _ddl(table: Table) -> str:
         """Integers as the widest: a file may have any width, and Spark widens but does not narrow."""
         wide = {"int": "bigint"}
         return ", ".join(["host string", "start_ns bigint", *(f"`{c.name}` {wide.get(c.sql, c.sql)}" for c in table.columns)])
-
-    def _source(self, root: str, files: Files, table: Table) -> None:
-        name, ddl = f"raw_{table.directory}", self._ddl(table)
-        if files.of(table):
-            base = root.rstrip("/")
-            reader = self.spark.read.schema(ddl).option("basePath", base)
-            frame = reader.parquet(f"{base}/host=*/start_ns=*/{table.directory}")
-        else:
-            frame = self.spark.createDataFrame([], ddl)
-        self._narrowed(frame, table).createOrReplaceTempView(name)
-
-    @staticmethod
-    def _narrowed(frame: Any, table: Table) -> Any:
-        return frame.selectExpr("host", "start_ns", *(f"cast(`{c.name}` as {c.sql}) as `{c.name}`" for c in table.columns))
 
     def define(self, name: str, sql: str) -> None:
         """Makes the view `name`."""

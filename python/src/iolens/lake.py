@@ -6,12 +6,13 @@ The files are read where they are. All SQL here is one text for both engines: no
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pyarrow as pa
 
 from . import capacity, program, questions
-from .engines import DEVICES, DuckEngine, Engine, Files, SparkEngine
+from .engines import DEVICES, RAW, RAW_BUCKETS, DuckEngine, Engine, Files, SparkEngine
 from .errors import IolensError
 from .meta import parse_meta
 from .tables import CLASS_OF_OP, LAKE_TABLES, Table, bucket_low_sql
@@ -41,8 +42,8 @@ class Lake:
             self.engine = SparkEngine(root, self.files, spark or "local[*]")
         else:
             raise IolensError(f"engine={engine!r}: choose duckdb or spark")
-        for name, sql in views().items():
-            self.engine.define(name, sql)
+        self._views = views()
+        self._made: set[str] = set()
 
     def __repr__(self) -> str:
         hosts = len({host for host, _, _ in self.files.recordings})
@@ -56,11 +57,35 @@ class Lake:
 
     def sql(self, text: str) -> Any:
         """SQL over the relations, as the engine gives it: a DuckDB relation, a Spark data frame."""
+        self._make(re.findall(r"\w+", text.lower()))
         return self.engine.relation(text)
 
     def query(self, text: str) -> pa.Table:
         """SQL over the relations, as an Arrow table."""
+        self._make(re.findall(r"\w+", text.lower()))
         return self.engine.query(text)
+
+    def _ask(self, text: str) -> pa.Table:
+        """A question of this package, whose relations stand after `from` and `join`."""
+        self._make(_RELATION.findall(text))
+        return self.engine.query(text)
+
+    def _make(self, names: list[str]) -> None:
+        """Makes the relations among `names`. To make one reads the footers of its files, so others are left alone."""
+        for name in names:
+            if name in self._made:
+                continue
+            if name in self._views:
+                self._make(_RELATION.findall(self._views[name]))
+                self.engine.define(name, self._views[name])
+            elif name in RAW:
+                self.engine.make_raw(RAW[name])
+            elif name == RAW_BUCKETS:
+                self._make(["raw_rollup"])
+                self.engine.make_buckets()
+            else:
+                continue
+            self._made.add(name)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         """The same as tuples."""
@@ -68,23 +93,23 @@ class Lake:
 
     def hosts(self) -> pa.Table:
         """Each host: its recordings, time, disks, I/Os, bytes and losses, from the rollups of a minute."""
-        return self.query(questions.HOSTS)
+        return self._ask(questions.HOSTS)
 
     def latency(self, by: str = "device", part: str = "total", q: float = 0.99) -> pa.Table:
         """A quantile of latency by `device`, `host` or `model` and class, from the rollups: at most 3 % off."""
         if by not in ("device", "host", "model") or part not in ("total", "device") or not 0 < q <= 1:
             raise IolensError("latency(by=device|host|model, part=total|device, q above 0 and at most 1)")
-        return self.query(questions.latency(by, part, q))
+        return self._ask(questions.latency(by, part, q))
 
     def noisy(self, by: str = "cgroup") -> pa.Table:
         """Which control groups or processes cost their neighbours most I/O time: `by` is `cgroup` or `process`."""
         if by not in ("cgroup", "process"):
             raise IolensError(f"by={by!r}: choose cgroup or process")
-        return self.query(questions.noisy(by))
+        return self._ask(questions.noisy(by))
 
     def capacity(self) -> pa.Table:
         """Headroom of each device at the 99th percentile of its minutes, and the weeks until none is left."""
-        return capacity.forecast(self.query(questions.BUSY_DAYS))
+        return capacity.forecast(self._ask(questions.BUSY_DAYS))
 
     def slow(self) -> list[Any]:
         """Fail-slow devices beside their peers on the host, as `slow.Verdict`, the worst first; needs numpy."""
@@ -138,21 +163,24 @@ _FINDINGS = pa.schema(
     + [(name, pa.string()) for name in ("kind", "severity", "device", "model", "kernel", "summary")]
 )
 
-# In the table `devices` an empty text is one that is not known.
-_DEVICE = "d.name as device, nullif(d.stable_id, '') as stable_id, nullif(d.model, '') as model, d.kind as kind"
+_RELATION = re.compile(r"\b(?:from|join)\s+(\w+)")
+_DEVICE = "d.device as device, d.stable_id as stable_id, d.model as model, d.kind as kind"
 RELATIONS = (*(t.relation for t in LAKE_TABLES), "devices", "buckets")
 
 
 def views() -> dict[str, str]:
     """The relations by name, over the raw ones."""
-    found = {t.relation: _view(t) for t in LAKE_TABLES}
+    # In the table `devices` an empty text is one that is not known.
+    named = "name as device, nullif(stable_id, '') as stable_id, nullif(model, '') as model, kind"
+    found = {"named_devices": f"select host, start_ns, dev, {named} from raw_devices"}
+    found |= {t.relation: _view(t) for t in LAKE_TABLES}
     found["devices"] = (
         f"select host, start_ns, name as device, {', '.join(c for c in DEVICES.names if c != 'name')} from raw_devices"
     )
     found["buckets"] = f"""
         select b.host, b.start_ns, b.start_ns + b.at_ns as at_unix_ns, {_DEVICE}, b.step_s, b.dev, b.class, b.part, b.bucket,
                {bucket_low_sql("b.bucket")} as low_ns, b.ios
-        from raw_buckets b left join raw_devices d on d.host = b.host and d.start_ns = b.start_ns and d.dev = b.dev"""
+        from raw_buckets b left join named_devices d on d.host = b.host and d.start_ns = b.start_ns and d.dev = b.dev"""
     return found
 
 
@@ -162,5 +190,5 @@ def _view(table: Table) -> str:
     if "dev" not in table.names:
         return f"select {before}, {columns.replace('own_kind', 'kind')} from raw_{table.directory} t"
     of_op = f", {CLASS_OF_OP} as class" if table.relation == "ios" else ""
-    joined = "left join raw_devices d on d.host = t.host and d.start_ns = t.start_ns and d.dev = t.dev"
+    joined = "left join named_devices d on d.host = t.host and d.start_ns = t.start_ns and d.dev = t.dev"
     return f"select {before}, {_DEVICE}, {columns}{of_op} from raw_{table.directory} t {joined}"

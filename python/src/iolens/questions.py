@@ -11,12 +11,17 @@ _SECOND_NS = 10**9
 # An I/O through dm, md or a loop device is counted on the disk below as well; sums over devices take disks only.
 DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'loop%'"
 
+# Sums are made before devices get their names: there are far fewer of them than rows.
 HOSTS = f"""
-select host, count(distinct start_ns) as recordings, min(at_unix_ns) as first_unix_ns,
-       max(at_unix_ns) + {_MINUTE_NS} as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,
+with sums as (
+    select host, start_ns, dev, min(at_ns) as first_ns, max(at_ns) as last_ns, sum(ios) as ios, sum(bytes) as bytes,
+           sum(lost_ios) as lost_ios
+    from raw_rollup where step_s = 60 and class = 'all' group by host, start_ns, dev)
+select s.host, count(distinct s.start_ns) as recordings, min(s.start_ns + first_ns) as first_unix_ns,
+       max(s.start_ns + last_ns) + {_MINUTE_NS} as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,
        cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes, cast(sum(lost_ios) as bigint) as lost_ios
-from rollup where step_s = 60 and class = 'all' and {DISKS}
-group by host order by host"""
+from sums s left join named_devices d on d.host = s.host and d.start_ns = s.start_ns and d.dev = s.dev
+where {DISKS} group by s.host order by s.host"""
 
 # The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last.
 BUSY_DAYS = f"""
@@ -47,9 +52,15 @@ def latency(by: str, part: str, q: float) -> str:
     key = {"device": "host, device", "host": "host", "model": "model"}[by]
     disks = "" if by == "device" else f"and {DISKS}"
     return f"""
-with merged as (
-    select {key}, class, bucket, low_ns, sum(ios) as ios from buckets
-    where part = '{part}' and step_s = 60 {disks} group by {key}, class, bucket, low_ns),
+with counted as (
+    select host, start_ns, dev, class, bucket, sum(ios) as ios from raw_buckets
+    where part = '{part}' and step_s = 60 group by host, start_ns, dev, class, bucket),
+named as (
+    select c.host, device, model, kind, class, bucket, ios
+    from counted c left join named_devices d on d.host = c.host and d.start_ns = c.start_ns and d.dev = c.dev),
+merged as (
+    select {key}, class, bucket, {bucket_low_sql("bucket")} as low_ns, sum(ios) as ios from named
+    where true {disks} group by {key}, class, bucket),
 running as (
     select *, sum(ios) over (partition by {key}, class order by bucket) as upto,
            sum(ios) over (partition by {key}, class) as n from merged)

@@ -360,13 +360,16 @@ def duck_type(sql: str) -> str:
 
 def select_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[str], hive: bool = False) -> str:
     """The rows of `files`: the known columns in order, absent ones as null, integers signed."""
-    names = ", ".join(quoted(f) for f in files)
+    names = "[" + ", ".join(quoted(f) for f in files) + "]"
     options = (
-        "hive_partitioning = true, hive_types = {'host': varchar, 'start_ns': bigint}"
-        if hive
-        else ("hive_partitioning = false")
+        "hive_partitioning = true, hive_types = {'host': varchar, 'start_ns': bigint}" if hive else "hive_partitioning = false"
     )
-    source = f"read_parquet([{names}], union_by_name = true, {options})"
+    # To unite columns DuckDB reads the footers of all files for each question; where they agree once is enough.
+    [(kinds,)] = connection.sql(
+        "select count(distinct columns) from (select list(name || type order by name) as columns "
+        f"from parquet_schema({names}) group by file_name)"
+    ).fetchall()
+    source = f"read_parquet({names}, union_by_name = {'true' if kinds > 1 else 'false'}, {options})"
     have = {row[0] for row in connection.sql(f"describe select * from {source}").fetchall()}
     for column in table.columns:
         if column.required and column.name not in have:
