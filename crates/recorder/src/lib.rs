@@ -19,6 +19,7 @@ mod rebuild;
 mod rollups;
 mod self_check;
 mod session;
+mod viewer;
 
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, SourceChoice, Taken};
 pub use name_lookup::NameLookup;
@@ -26,3 +27,4 @@ pub use outputs::Closed;
 pub use rebuild::complete_rollups;
 pub use self_check::SelfCheck;
 pub use session::{Outcome, Progress, RecordSummary, Session, SessionOptions};
+pub use viewer::{Seen, View, Viewer, view};

@@ -17,6 +17,7 @@ use crate::feed::{Feed, FeedOptions, Taken};
 use crate::outputs::{Closed, Outputs, devices_from};
 use crate::pipeline::WriterEnded;
 use crate::self_check::SelfCheck;
+use crate::viewer::Viewer;
 use rotate::begin;
 
 /// Clocks, devices and (beside events) counters are looked at this often.
@@ -118,6 +119,7 @@ pub struct Session {
     cpu_before_s: [Option<f64>; 2],
     /// CPU seconds of other work in this process, see [`Session::leave_out_cpu`].
     others_cpu_s: f64,
+    viewer: Option<Viewer>,
 }
 
 impl Session {
@@ -165,6 +167,7 @@ impl Session {
             check: SelfCheck::default(),
             cpu_before_s: [before_s, own_cost().cpu_s],
             others_cpu_s: 0.0,
+            viewer: None,
         };
         session.send(vec![mark(0, "start", "recording started")]);
         Ok(session)
@@ -236,6 +239,9 @@ impl Session {
         self.check.take(&mut self.feed, &mut taken)?;
         let idle = taken.ios.is_empty() && taken.lost.is_empty() && taken.requests.is_empty();
         let complete_to_ns = taken.complete_to_ns;
+        if let Some(viewer) = &mut self.viewer {
+            viewer.show(&taken.ios, &taken.lost, complete_to_ns);
+        }
         self.deliver(taken);
         // Counters are taken when they are read: nothing comes later.
         self.outputs.settle(complete_to_ns.unwrap_or(i64::MAX));
@@ -325,6 +331,9 @@ impl Session {
             self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
         }
         self.send(marks);
+        if let Some(viewer) = &mut self.viewer {
+            viewer.devices(&self.known);
+        }
         if self.outputs.send_devices(&self.known) == Err(WriterEnded) {
             self.feed.set_writer_gone();
         }

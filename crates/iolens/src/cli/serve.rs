@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Args, CommandFactory as _, Parser};
+use clap::{Args, CommandFactory as _, Parser, ValueEnum};
 use iolens_core::private::Access;
 use iolens_recorder::SourceChoice;
 
@@ -54,12 +54,22 @@ pub struct ServePlan {
     /// A name by which the server may be called, beside localhost and addresses; may be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     pub allow_hosts: Vec<String>,
+    /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
+    #[arg(long, value_enum, value_name = "EXPORTER")]
+    pub compat: Option<Compat>,
     /// Read what is not given here from this file [default: /etc/iolens/iolens.toml, if it is there]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)] // flattened: it has no help of its own
     pub share: ShareArgs,
+}
+
+/// Whose metrics are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compat {
+    /// `node_disk_*` of node_exporter
+    Node,
 }
 
 /// What a root may take unless it is said.
@@ -108,6 +118,7 @@ impl ServePlan {
             token_file: self.token_file.or(file.token_file),
             public: self.public || file.public,
             allow_hosts: if self.allow_hosts.is_empty() { file.allow_hosts } else { self.allow_hosts },
+            compat: self.compat.or(file.compat),
             config: Some(path),
             share: ShareArgs {
                 group: self.share.group.or(file.share.group),

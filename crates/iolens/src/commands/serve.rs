@@ -7,7 +7,7 @@ use iolens_observe::topology::Topology;
 use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 
 use super::devices::choose_devices;
-use crate::cli::{ServePlan, USUAL_KEEP};
+use crate::cli::{Compat, ServePlan, USUAL_KEEP};
 use crate::serve::Service;
 use crate::serve::http::{self, Listen};
 use crate::signals::Signals;
@@ -46,6 +46,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             public: plan.public,
             token_file: plan.token_file,
             allow_hosts: plan.allow_hosts,
+            compat_node: plan.compat == Some(Compat::Node),
         },
     };
     match topology {

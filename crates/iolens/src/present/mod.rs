@@ -3,6 +3,7 @@
 pub mod demo_text;
 pub mod doctor_text;
 pub mod escape;
+pub mod exposition;
 pub mod fields;
 pub mod files_json;
 #[cfg(test)]

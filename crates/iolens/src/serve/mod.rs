@@ -4,12 +4,15 @@
 //! for the one before it, whose end is still written. So the limit holds at every instant, whatever is removed when.
 
 pub mod http;
+mod live;
 mod lock;
+mod meter;
 mod restrict;
 mod supervisor;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -17,12 +20,14 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use iolens_core::private::Access;
 use iolens_core::store::{Budget, Freed, Recording, Root};
 use iolens_observe::topology::{Host, Topology, wall_clock_ns};
-use iolens_recorder::{Progress, Session, SessionOptions, complete_rollups};
+use iolens_recorder::{Progress, Session, SessionOptions, complete_rollups, view};
 
 use crate::present::{escape, serve_text};
 use crate::signals::Signals;
-use http::{Door, Health, Server};
+use http::{Door, Health, Recorder, Server};
+use live::Live;
 use lock::LockedRoot;
+use meter::Meter;
 use supervisor::Supervisor;
 
 /// What `serve` was asked for.
@@ -51,6 +56,8 @@ const LOOK_NS: i64 = 100_000_000;
 const MIN_LENGTH_NS: i64 = 60_000_000_000;
 /// Without a recorder nothing else asks for signals.
 const SIGNAL_POLL: Duration = Duration::from_millis(200);
+/// Remarks that may wait for the recorder.
+const MAX_MARKS: usize = 16;
 /// What failed is tried again after this.
 const RETRY_NS: i64 = 60_000_000_000;
 
@@ -79,7 +86,13 @@ impl Service {
             Ok(())
         })?;
         // Its threads begin without what was given up.
-        let server = Server::start(door, &self.root, Arc::clone(&health))?;
+        let (viewer, view) = view();
+        let (marks, given) = sync_channel(MAX_MARKS);
+        let live = Live::new(session.start_unix_ns());
+        let rows = live.sender();
+        let (meter, _ends_with_the_session) = Meter::start(view, live)?;
+        session.show_to(viewer);
+        let server = Server::start(door, &self.root, Arc::clone(&health), Some(Recorder { meter, marks, live: rows }))?;
         eprint!(
             "{}{}",
             serve_text::started(&session.source(), &[session.limits(), &missing].concat(), &self.root, self.keep_bytes),
@@ -90,16 +103,21 @@ impl Service {
         let mut supervisor = Supervisor::ready();
         loop {
             // If it stops by itself, the writer ended: the end says why.
-            let mut turn = Turn::Record;
+            let (mut turn, mut remark) = (Turn::Record, None);
             session.run(|progress| {
                 supervisor.alive(progress.at_ns);
                 turn = watch.look(progress);
-                signals.caught() > 0 || turn == Turn::Rotate
+                remark = given.try_recv().ok();
+                signals.caught() > 0 || turn == Turn::Rotate || remark.is_some()
             })?;
-            if turn != Turn::Rotate || signals.caught() > 0 {
-                break;
+            if let Some(text) = &remark {
+                session.mark("remark", text);
             }
-            watch.rotate(&mut session);
+            match turn {
+                Turn::Rotate if signals.caught() == 0 => watch.rotate(&mut session),
+                Turn::Record if remark.is_some() && signals.caught() == 0 => {}
+                _ => break,
+            }
         }
         supervisor.stopping();
         let outcome = session.finish()?;
@@ -117,7 +135,7 @@ impl Service {
         if !self.root.is_dir() {
             bail!("{}: there is nothing to show; give a recording or a recording root", self.root.display());
         }
-        let server = Server::start(Door::open(&self.http)?, &self.root, Arc::default())?;
+        let server = Server::start(Door::open(&self.http)?, &self.root, Arc::default(), None)?;
         eprint!("{}", serve_text::listening(server.place.as_ref()));
         while signals.caught() == 0 {
             std::thread::sleep(SIGNAL_POLL);

@@ -1,6 +1,6 @@
 //! The server beside a recorder: what it says of a device that is read, and who cannot disturb it.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use iolens_core::store::Recording;
 use serde_json::Value;
 
 use super::machine::{LoopDevice, StopOnDrop, assert_refused, ebpf, iolens, read_in_sequence, run, scene};
@@ -33,6 +34,23 @@ fn get(socket: &Path, target: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
+/// The first `n` slots that happen.
+fn watch(socket: &Path, n: usize) -> Vec<Value> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let lines = BufReader::new(stream).lines().map(|l| l.expect("a slot within 20 s"));
+    lines.filter_map(|l| serde_json::from_str(l.strip_prefix("data: ")?).ok()).take(n).collect()
+}
+
+/// The value of one sample of `/metrics`.
+fn metric(socket: &Path, sample: &str) -> Option<f64> {
+    let (status, text) = get(socket, "/metrics");
+    assert_eq!(status, 200, "{text}");
+    let text = text.as_str().unwrap().to_owned();
+    text.lines().find_map(|l| l.strip_prefix(sample)?.trim().parse().ok())
+}
+
 #[test]
 fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
@@ -50,6 +68,8 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         assert_eq!(status, 200, "{rows}");
         let reads: f64 = rows["columns"]["r_per_s"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
         assert!(reads > 0.0 && rows["columns"]["device"][0] == device.name(), "{rows}");
+        let live = watch(&socket, 20);
+        assert!(live.iter().any(|r| r["device"] == device.name() && r["r_per_s"].as_f64() > Some(0.0)), "{live:?}");
         stop.store(true, Ordering::Relaxed);
         reader.join().unwrap()
     });
@@ -62,10 +82,23 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     let while_growing = of_reads(&socket);
     let (status, report) = get(&socket, "/api/v1/report?from=-2m");
     assert_eq!(status, 200, "{report}");
+    let counted =
+        metric(&socket, &format!("iolens_io_total_seconds_count{{device=\"{}\",op=\"read\"}}", device.name()));
+    let missed = metric(&socket, "iolens_metrics_missed_ios_total");
+    std::thread::sleep(Duration::from_millis(2500));
+    let busy = metric(&socket, &format!("iolens_busy_seconds_total{{device=\"{}\"}}", device.name())).unwrap();
+    assert!((0.1..10.0).contains(&busy), "{busy} s busy of some two seconds of reading");
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    let head = "POST /api/v1/mark?text=between HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let (status, said) = exchange(&mut stream, head);
+    assert_eq!(status, 200, "the same user asks through the socket: {said}");
     serve.terminate();
     let path = &recordings(&root)[0];
+    let marks = Recording::open(path).unwrap().marks(i64::MIN..i64::MAX);
+    assert!(marks.iter().any(|m| m.kind == "remark" && m.text == "between"), "{marks:?}");
     let stored = ios(path).iter().filter(|io| io.class().name() == "read").count() as i64;
     assert!((stored + lost(path) - n as i64).abs() <= 2, "{stored} of {n}");
+    assert_eq!((counted, missed), (Some(stored as f64), Some(0.0)));
     assert_eq!((while_growing, report["recording"]["ios"].as_i64()), (stored, Some(ios(path).len() as i64)));
     let place = format!("unix:{}", text(&socket));
     let arguments = ["serve", "--no-record", "--rec", text(&root), "--listen", &place];

@@ -11,6 +11,7 @@ use iolens_observe::topology::{Host, own_cost, wall_clock_ns};
 use super::{Closed, Session, SessionOptions, devices_from, mark};
 use crate::feed::Feed;
 use crate::pipeline::Pipeline;
+use crate::viewer::Viewer;
 
 /// Makes the directory and the writer of the recording that begins at `from_ns` of the session's time.
 pub(super) fn begin(
@@ -67,6 +68,17 @@ impl Session {
         self.cpu_before_s = [None, own_cost().cpu_s];
         self.send(vec![mark(from_ns, "start", "recording goes on")]);
         Ok(())
+    }
+
+    /// Shows from now on what it records to a viewer, too.
+    pub fn show_to(&mut self, mut viewer: Viewer) {
+        viewer.devices(&self.known);
+        self.viewer = Some(viewer);
+    }
+
+    /// Unix time at which the session began, by the clock as it is now.
+    pub fn start_unix_ns(&self) -> i64 {
+        wall_clock_ns() - (monotonic_ns() - self.start_ns)
     }
 
     /// Directory of the recording that grows.

@@ -7,10 +7,12 @@ mod connections;
 mod guard;
 mod health;
 mod listen;
+mod metrics;
 mod problem;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -24,7 +26,9 @@ use iolens_observe::topology::Host;
 use rustix::process::setpriority_process;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
+use tokio::sync::broadcast::Sender;
 
+use super::meter::Meter;
 use guard::Rules;
 pub use health::Health;
 pub use listen::{Bound, Listen};
@@ -34,6 +38,8 @@ use problem::Problem;
 pub const SCHEMA_VERSION: u32 = 1;
 /// Requests that are answered at once; more are refused.
 const MAX_REQUESTS: usize = 64;
+/// Those that watch what happens, for as long as they like.
+const MAX_WATCHERS: usize = 16;
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Requests that read the store at once; the others wait for them. Each has threads of its own for decoding.
@@ -58,6 +64,8 @@ pub struct Options {
     pub token_file: Option<PathBuf>,
     /// Names, beside the usual ones, by which it may be called.
     pub allow_hosts: Vec<String>,
+    /// `/metrics` has what node_exporter says of disks, too.
+    pub compat_node: bool,
 }
 
 impl Options {
@@ -110,6 +118,14 @@ fn read_token(path: &Path) -> Result<Vec<u8>> {
 pub struct App {
     root: PathBuf,
     health: Arc<Health>,
+    /// `None`: it does not record.
+    meter: Option<Arc<Meter>>,
+    compat_node: bool,
+    /// Remarks on their way to the recorder.
+    marks: Option<SyncSender<String>>,
+    /// Rows of what happens now.
+    live: Option<Sender<String>>,
+    watchers: Arc<Semaphore>,
     rules: Rules,
     requests: Semaphore,
     readers: Arc<Semaphore>,
@@ -121,6 +137,11 @@ impl App {
         App {
             root,
             health,
+            meter: None,
+            compat_node: false,
+            marks: None,
+            live: None,
+            watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
             rules,
             requests: Semaphore::new(MAX_REQUESTS),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
@@ -133,6 +154,7 @@ fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(index))
         .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics::metrics))
         .merge(api::routes())
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "nothing is here; / lists what is"))
         .method_not_allowed_fallback(async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method"))
@@ -143,13 +165,18 @@ fn router(app: Arc<App>) -> Router {
 /// What there is, for people with curl.
 const INDEX: &str = "iolens serve\n
 /healthz            whether everything is recorded
+/metrics            for Prometheus
 /api/v1/recordings  what there is, and how fine
 /api/v1/devices     names and numbers of the devices
 /api/v1/series      rates, latencies and busy time: from, to, step, by, device
 /api/v1/heatmap     I/Os by time and latency: from, to, class, part
 /api/v1/ios         single I/Os: from, to, limit
+/api/v1/actors      who had most I/O time: from, to, by
 /api/v1/findings    what stands out: from, to
 /api/v1/report      all analyses: from, to
+/api/v1/live        what happens, as server-sent events
+/api/v1/mark        (POST) a remark on the time line: text
+/api/v1/openapi.json
 ";
 
 async fn index() -> Response {
@@ -172,11 +199,23 @@ pub struct Server {
     pub place: Option<Listen>,
 }
 
+/// What a server has of the recorder in its process.
+#[derive(Debug)]
+pub struct Recorder {
+    /// What it sees, summed up.
+    pub meter: Arc<Meter>,
+    /// Takes remarks.
+    pub marks: SyncSender<String>,
+    /// Gives rows of what happens now.
+    pub live: Sender<String>,
+}
+
 /// A place to listen and what is demanded there, before anybody is answered.
 #[derive(Debug)]
 pub struct Door {
     rules: Rules,
     bound: Bound,
+    compat_node: bool,
 }
 
 impl Door {
@@ -185,7 +224,11 @@ impl Door {
     /// # Errors
     /// The address cannot be had, or is not safe.
     pub fn open(options: &Options) -> Result<Door> {
-        Ok(Door { rules: options.rules()?, bound: Bound::new(&options.listen, SOCKET_MODE)? })
+        Ok(Door {
+            rules: options.rules()?,
+            bound: Bound::new(&options.listen, SOCKET_MODE)?,
+            compat_node: options.compat_node,
+        })
     }
 }
 
@@ -194,10 +237,14 @@ impl Server {
     ///
     /// # Errors
     /// There can be no threads.
-    pub fn start(door: Door, root: &Path, health: Arc<Health>) -> Result<Server> {
-        let Door { rules, bound } = door;
+    pub fn start(door: Door, root: &Path, health: Arc<Health>, recorder: Option<Recorder>) -> Result<Server> {
+        let Door { rules, bound, compat_node } = door;
         let place = bound.place();
-        let app = Arc::new(App::new(root.to_owned(), health, rules));
+        let mut app = App { compat_node, ..App::new(root.to_owned(), health, rules) };
+        if let Some(Recorder { meter, marks, live }) = recorder {
+            (app.meter, app.marks, app.live) = (Some(meter), Some(marks), Some(live));
+        }
+        let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .max_blocking_threads(MAX_READERS * 2)

@@ -85,6 +85,7 @@ fn beyond_loopback_reading_needs_the_token_too() {
         public,
         token_file,
         allow_hosts: vec!["io.example".to_owned()],
+        compat_node: false,
     };
     let refused = options("0.0.0.0:9950", false, None).rules().unwrap_err().to_string();
     assert!(refused.contains("--token-file") && refused.contains("--public") && !refused.contains('\n'), "{refused}");
@@ -148,5 +149,25 @@ fn ill_health_is_no_200() {
         let (response, document) = ask(&app, "GET", "/healthz", &[("host", "localhost")]).await;
         assert_eq!(response.status().as_u16(), 503);
         assert_eq!(document["reasons"], serde_json::json!(["no room"]));
+    });
+}
+
+#[test]
+fn metrics_come_in_both_texts_and_those_of_node_exporter_on_request() {
+    block_on(async {
+        let (plain, compat) =
+            (app(loopback()), App { compat_node: true, ..App::new("/x".into(), Arc::default(), loopback()) });
+        let (response, text) = ask(&plain, "GET", "/metrics", &[("host", "localhost")]).await;
+        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
+        let text = text.as_str().unwrap();
+        assert!(
+            text.contains("iolens_healthy 1\n") && !text.contains("node_disk_") && !text.contains("iolens_busy"),
+            "{text}"
+        );
+        let open = [("host", "localhost"), ("accept", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5")];
+        let (response, text) = ask(&Arc::new(compat), "GET", "/metrics", &open).await;
+        assert!(response.headers()["content-type"].to_str().unwrap().starts_with("application/openmetrics-text"));
+        let text = text.as_str().unwrap();
+        assert!(text.ends_with("# EOF\n") && text.contains("# TYPE node_disk_io_time_seconds counter\n"), "{text}");
     });
 }

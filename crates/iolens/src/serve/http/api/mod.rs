@@ -1,5 +1,9 @@
 //! `/api/v1`: a file for each kind of question; the engines are those of the commands.
 
+mod actors;
+mod description;
+mod live;
+mod mark;
 mod params;
 mod recordings;
 mod report;
@@ -14,7 +18,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use iolens_core::store::Root;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -24,7 +28,7 @@ use super::problem::Problem;
 use crate::engine::patience;
 use crate::present::escape;
 use crate::streams::heard;
-use params::Params;
+pub use params::Params;
 
 /// Who asks for what, under `/api/v1`.
 pub fn routes() -> Router<Arc<App>> {
@@ -35,6 +39,10 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/api/v1/heatmap", get(series::heatmap))
         .route("/api/v1/ios", get(series::ios))
         .route("/api/v1/report", get(report::report))
+        .route("/api/v1/actors", get(actors::actors))
+        .route("/api/v1/live", get(live::live))
+        .route("/api/v1/mark", post(mark::mark))
+        .route("/api/v1/openapi.json", get(description::openapi))
         .route("/api/v1/findings", get(report::findings))
 }
 

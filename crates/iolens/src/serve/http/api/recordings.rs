@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
+use super::description::parameters;
 use super::params::Params;
 use super::{json, rfc3339};
 use crate::engine::{choose, patience};
@@ -53,7 +54,7 @@ struct StoredRecording {
 /// # Errors
 /// The root cannot be read.
 pub async fn recordings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, &["host"])?;
+    let params = Params::of(&uri, parameters("recordings"))?;
     let place = app.place(&params);
     let said = app.read(move || all(&place)).await?;
     json(&RecordingsDocument { schema_version: SCHEMA_VERSION, recordings: said.answer, notes: said.notes })
@@ -135,7 +136,7 @@ struct KnownDevice {
 /// # Errors
 /// No recording holds the time.
 pub async fn devices(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, &["host", "at"])?;
+    let params = Params::of(&uri, parameters("devices"))?;
     let (place, at) = (app.place(&params), params.time("at")?);
     let said = app
         .read(move || {

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
+use super::description::parameters;
 use super::params::Params;
 use super::{json, rfc3339, typed};
 use crate::engine::choose::{self, Chosen};
@@ -22,7 +23,7 @@ use crate::present::report_json;
 /// # Errors
 /// No recording holds the time, or several do.
 pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, &["host", "from", "to", "at"])?;
+    let params = Params::of(&uri, parameters("report"))?;
     let (place, asked) = (app.place(&params), params.window()?);
     let said = app
         .read(move || {
@@ -61,7 +62,7 @@ struct PlacedFinding {
 /// # Errors
 /// No recording holds the time.
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, &["host", "from", "to", "at"])?;
+    let params = Params::of(&uri, parameters("findings"))?;
     let (place, asked) = (app.place(&params), params.window()?);
     let said = app
         .read(move || {

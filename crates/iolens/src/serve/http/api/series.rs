@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json as value};
 
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
+use super::description::parameters;
 use super::params::Params;
 use super::{json, rfc3339, typed};
 use crate::engine::heat::{HeatPlan, Part};
@@ -50,7 +51,7 @@ struct SeriesDocument {
 /// # Errors
 /// A parameter makes no sense, no recording holds the time, or the rows are too many.
 pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, &["host", "from", "to", "at", "step", "by", "device", "extended", "format"])?;
+    let params = Params::of(&uri, parameters("series"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let by = params.one_of("by", &BY)?.unwrap_or(By::All);
     let extended = params.one_of("extended", &[("true", true), ("false", false)])?.unwrap_or(false);
@@ -103,8 +104,7 @@ struct HeatDocument {
 /// # Errors
 /// As [`series`].
 pub async fn heatmap(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let known = ["host", "from", "to", "at", "device", "class", "part", "width", "height"];
-    let params = Params::of(&uri, &known)?;
+    let params = Params::of(&uri, parameters("heatmap"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let class = params.one_of("class", &CLASSES)?;
     let parts = [("total", Part::Total), ("queue", Part::Queue), ("device", Part::Device)];
@@ -147,7 +147,7 @@ struct IosDocument {
 /// # Errors
 /// As [`series`].
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
-    let params = Params::of(&uri, &["host", "from", "to", "at", "device", "limit"])?;
+    let params = Params::of(&uri, parameters("ios"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(USUAL_IOS);
     let said = app

@@ -210,3 +210,53 @@ fn hostile_names_leave_as_escapes_of_json() {
     let text = std::str::from_utf8(&response).unwrap();
     assert!(text.contains("sd\\u202ea") && !text.contains('\u{202e}') && !text.contains('\x1b'), "{text}");
 }
+
+#[test]
+fn the_description_says_what_handlers_take_and_give() {
+    let (_dir, app) = lake();
+    let (status, document) = get(&app, "/api/v1/openapi.json");
+    assert_eq!((status, document["openapi"].as_str()), (200, Some("3.1.0")));
+    for e in description::ENDPOINTS.iter().filter(|e| e.method == "get" && e.name != "live") {
+        let (status, answer) = get(
+            &app,
+            &format!("/api/v1/{}?at={}", e.name, at(60))
+                .replace("recordings?at", "recordings?host=&x")
+                .replace(&format!("&x={}", at(60)), ""),
+        );
+        assert_eq!(status, 200, "{}: {answer}", e.name);
+        let keys: std::collections::BTreeSet<&str> = answer.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, e.keys.iter().copied().collect(), "{}", e.name);
+        let described = document["paths"][format!("/api/v1/{}", e.name)]["get"]["parameters"].as_array().unwrap();
+        assert_eq!(described.len(), e.parameters.len());
+        let (status, said) = get(&app, &format!("/api/v1/{}?nosuch=1", e.name));
+        assert!(status == 400 && said["detail"].as_str().unwrap().contains(&e.parameters.join(", ")), "{said}");
+    }
+}
+
+#[test]
+fn actors_add_up_and_marks_reach_the_recorder() {
+    let (dir, app) = lake();
+    let (status, found) = get(&app, &format!("/api/v1/actors?from={}&to={}", at(0), at(420)));
+    assert_eq!((status, found["actors"][0]["name"].as_str()), (200, Some("<b>e\u{1b}]0;vil[42]")), "{found}");
+    assert_eq!(
+        (found["actors"][0]["read"]["ios"].as_i64(), found["others"]["read"]["ios"].as_i64()),
+        (Some(3000), Some(0))
+    );
+    assert_eq!(found["actors"][0]["io_time_s"].as_f64(), Some(6.0));
+    let (sender, marks) = std::sync::mpsc::sync_channel(1);
+    let rules = Rules { token: Some(b"0123456789abcdef".to_vec()), ..Rules::default() };
+    let app = Arc::new(App { marks: Some(sender), ..App::new(dir.path().to_owned(), Arc::default(), rules) });
+    let post = |target: &str, token: &str| {
+        let headers = [("host", "localhost"), ("authorization", token)];
+        block_on(ask(&app, "POST", target, &headers)).0.status().as_u16()
+    };
+    let right = "Bearer 0123456789abcdef";
+    assert_eq!(post("/api/v1/mark?text=deploy", "Bearer no"), 401);
+    assert!(marks.try_recv().is_err());
+    assert_eq!(post("/api/v1/mark?text=deploy%20one", right), 200);
+    assert_eq!(post("/api/v1/mark?text=two", right), 503, "nobody takes them");
+    assert_eq!(marks.try_recv().unwrap(), "deploy one");
+    assert_eq!(post("/api/v1/mark?text=a%0Ab", right), 400);
+    assert_eq!(post("/api/v1/mark", right), 400);
+    assert_eq!(get(&app, "/api/v1/mark?text=x").0, 405);
+}

@@ -1,0 +1,41 @@
+//! `live`: what happens, as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::unfold;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::super::App;
+use super::super::problem::Problem;
+use super::description::parameters;
+use super::params::Params;
+
+/// `GET /api/v1/live`: an event `slot` for each device and 100 ms, `missed` with a number where this client was too slow.
+///
+/// # Errors
+/// Nothing is recorded, or too many watch.
+pub async fn live(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+    Params::of(&uri, parameters("live"))?;
+    let Some(rows) = &app.live else {
+        return Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "this server records nothing; there is nothing live",
+        ));
+    };
+    let place = Arc::clone(&app.watchers).try_acquire_owned();
+    let place = place.map_err(|_| Problem::busy("too many watch already"))?;
+    let events = unfold((rows.subscribe(), place), |(mut rows, place)| async move {
+        let event = match rows.recv().await {
+            Ok(row) => Event::default().event("slot").data(row),
+            Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok::<_, Infallible>(event), (rows, place)))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}

@@ -1,0 +1,38 @@
+//! `mark`: a remark on the time line.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::json as value;
+
+use super::super::problem::Problem;
+use super::super::{App, SCHEMA_VERSION};
+use super::json;
+use super::params::Params;
+
+/// A remark is a line, not a log.
+const MAX_BYTES: usize = 500;
+
+/// `POST /api/v1/mark`.
+///
+/// # Errors
+/// There is no text, nothing is recorded, or the recorder has not taken the remarks before.
+pub async fn mark(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+    let params = Params::of(&uri, super::description::parameters("mark"))?;
+    let text = params.get("text").unwrap_or_default();
+    if text.is_empty() || text.len() > MAX_BYTES || text.contains('\n') {
+        return Err(Problem::bad(format!("text: expected one line of 1 to {MAX_BYTES} bytes")));
+    }
+    let Some(marks) = &app.marks else {
+        return Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "this server records nothing; there is no time line to mark",
+        ));
+    };
+    match marks.try_send(text.to_owned()) {
+        Ok(()) => json(&value!({ "schema_version": SCHEMA_VERSION, "marked": text })),
+        Err(_) => Err(Problem::busy("the recorder has not taken the remarks before")),
+    }
+}

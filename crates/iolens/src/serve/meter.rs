@@ -1,0 +1,221 @@
+//! What the recorder sees, summed up since it began: the source of `/metrics`.
+//!
+//! It runs beside the recorder and may be too slow: then I/Os are missing from its sums, and it says how many.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use anyhow::{Context as _, Result};
+use iolens_core::analysis::device::exact::Intervals;
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost};
+use iolens_recorder::{Seen, View};
+
+use super::live::Live;
+
+/// Busy time is added up in intervals of this length.
+const INTERVAL_NS: i64 = 1_000_000_000;
+/// An interval is closed so much later: I/Os of up to this length that were in flight at its end have completed.
+const REACH_NS: i64 = 1_000_000_000;
+
+/// One class of I/O of one device.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ClassTotals {
+    /// Bytes moved.
+    pub bytes: i64,
+    /// I/Os that failed.
+    pub errors: u64,
+    /// Start to issue; those of which it is not known are left out.
+    pub queue: Times,
+    /// Issue to completion.
+    pub device: Times,
+    /// Start to completion.
+    pub total: Times,
+}
+
+/// Durations.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Times {
+    /// How many took how long.
+    pub histogram: CallHistogram,
+    /// Their sum in nanoseconds.
+    pub sum_ns: i128,
+}
+
+impl Times {
+    fn add(&mut self, ns: i64) {
+        self.histogram.add(ns, 1);
+        self.sum_ns += i128::from(ns);
+    }
+}
+
+/// One device.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DeviceTotals {
+    /// By class; those without I/O are `None`.
+    pub classes: [Option<Box<ClassTotals>>; Class::ALL.len()],
+    /// Time with anything in flight.
+    pub busy_ns: i128,
+    /// Time in flight, summed over I/Os.
+    pub in_flight_ns: i128,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    /// By device; those that did nothing are not there.
+    pub devices: BTreeMap<DevId, DeviceTotals>,
+    /// The devices that there are.
+    pub known: Vec<Device>,
+    /// I/Os that the recording misses, by reason.
+    pub lost: BTreeMap<&'static str, i64>,
+    /// I/Os that are recorded and not in these sums.
+    pub missed_ios: u64,
+}
+
+/// Adds up on a thread of its own.
+#[derive(Debug)]
+pub struct Meter {
+    totals: Mutex<Totals>,
+    missed_ios: Arc<AtomicU64>,
+}
+
+impl Meter {
+    /// Looks at what comes through `view` until the session ends.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(view: View, mut live: Live) -> Result<(Arc<Meter>, JoinHandle<()>)> {
+        let View { seen, missed_ios } = view;
+        let meter = Arc::new(Meter { totals: Mutex::default(), missed_ios });
+        let own = Arc::clone(&meter);
+        let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
+        let work = move || {
+            let mut flight = Flight::default();
+            for look in &seen {
+                live.take(&look);
+                own.take(look, &mut flight);
+            }
+        };
+        Ok((meter, thread.spawn(work).context("the thread of the metrics could not be started")?))
+    }
+
+    /// What has been added up so far.
+    pub fn totals(&self) -> Totals {
+        let totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Totals { missed_ios: self.missed_ios.load(Ordering::Relaxed), ..totals }
+    }
+
+    fn take(&self, seen: Seen, flight: &mut Flight) {
+        let closed = flight.take(&seen);
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        for io in &seen.ios {
+            totals.count(io);
+        }
+        for l in seen.lost.iter().filter(|l| l.reason.is_loss()) {
+            *totals.lost.entry(l.reason.name()).or_default() += l.ios.unwrap_or(0);
+        }
+        for (dev, busy_ns, in_flight_ns) in closed {
+            let device = totals.devices.entry(dev).or_default();
+            device.busy_ns += i128::from(busy_ns);
+            device.in_flight_ns += in_flight_ns;
+        }
+        if let Some(devices) = seen.devices {
+            totals.known = devices;
+        }
+    }
+}
+
+impl Totals {
+    fn count(&mut self, io: &Io) {
+        let device = self.devices.entry(io.dev).or_default();
+        let class = device.classes[io.class() as usize].get_or_insert_default();
+        class.bytes = class.bytes.saturating_add(io.bytes);
+        class.errors += u64::from(io.error.is_some_and(|e| e != 0));
+        class.device.add(io.device_ns);
+        class.total.add(io.total_ns());
+        if let Some(ns) = io.queue_ns {
+            class.queue.add(ns);
+        }
+    }
+}
+
+/// Exact busy time, an interval after the other.
+#[derive(Debug)]
+struct Flight {
+    intervals: Intervals,
+    end_ns: i64,
+}
+
+impl Default for Flight {
+    fn default() -> Flight {
+        let mut intervals = Intervals::new(0);
+        intervals.end_at(INTERVAL_NS);
+        Flight { intervals, end_ns: INTERVAL_NS }
+    }
+}
+
+impl Flight {
+    /// The device, busy and in-flight time of the intervals that are complete now.
+    fn take(&mut self, seen: &Seen) -> Vec<(DevId, i64, i128)> {
+        for io in seen.ios.iter().filter(|io| io.done_ns >= 0) {
+            self.intervals.push(io);
+        }
+        let lost = |l: &&Lost| l.reason.is_loss();
+        seen.lost.iter().filter(lost).for_each(|l| self.intervals.lost(l));
+        let mut out = Vec::new();
+        while seen.complete_to_ns.is_some_and(|ns| ns >= self.end_ns + REACH_NS) {
+            let closed = self.intervals.close();
+            out.extend(closed.devices.iter().map(|(dev, d)| (*dev, d.busy_ns, d.area_ns)));
+            self.end_ns += INTERVAL_NS;
+            self.intervals.end_at(self.end_ns);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::model::{LossReason, Op};
+    use iolens_recorder::view;
+
+    const S: i64 = 1_000_000_000;
+
+    #[test]
+    fn sums_are_those_of_all_ios_and_busy_time_is_exact() {
+        let (mut viewer, view) = view();
+        let (meter, thread) = Meter::start(view, Live::new(0)).unwrap();
+        let dev = DevId::new(8, 0);
+        viewer.devices(&[Device::named("sda", dev)]);
+        // Two at a time, 10 ms every 50 ms, the second from the middle of the first on.
+        for s in 0..4 {
+            let ios: Vec<Io> = (0..20)
+                .flat_map(|i| {
+                    let done = s * S + i * S / 20 + 10_000_000;
+                    let read = Io::new(done, dev, Op::READ, 4096, Some(4_000_000), 6_000_000);
+                    let write = Io::new(done + 5_000_000, dev, Op::WRITE, 512, None, 10_000_000);
+                    [read, Io { error: Some(5), ..write }]
+                })
+                .collect();
+            viewer.show(&ios, &[], Some((s + 1) * S));
+        }
+        viewer.show(&[], &[Lost { ios: Some(7), ..Lost::somewhere(0, 1, LossReason::RingFull) }], Some(6 * S));
+        drop(viewer);
+        thread.join().unwrap();
+        let totals = meter.totals();
+        assert_eq!((totals.known[0].name.as_str(), totals.missed_ios), ("sda", 0));
+        assert_eq!(totals.lost.values().sum::<i64>(), 7);
+        let device = &totals.devices[&dev];
+        let read = device.classes[Class::Read as usize].as_ref().unwrap();
+        assert_eq!((read.bytes, read.errors, read.total.sum_ns), (80 * 4096, 0, 80 * 10_000_000));
+        assert_eq!((read.queue.histogram.n(), read.device.sum_ns), (80, 80 * 6_000_000));
+        let write = device.classes[Class::Write as usize].as_ref().unwrap();
+        assert_eq!((write.errors, write.queue.histogram.n()), (80, 0), "not known is not 0");
+        assert!(device.classes[Class::Flush as usize].is_none());
+        assert_eq!(device.busy_ns, 80 * 15_000_000);
+        assert_eq!(device.in_flight_ns, 80 * 20_000_000);
+    }
+}
