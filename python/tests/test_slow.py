@@ -84,6 +84,14 @@ def test_too_little_is_not_judged() -> None:
         assert slow.judge([Entries("h", host.names, *columns)]) == []
 
 
+def test_whole_milliseconds_make_no_device_slow() -> None:
+    hosts, truth = make_fleet(240, 4, seed=21)
+    whole = [Entries(h.host, h.names, h.time_s, h.device, h.throughput, np.round(5 * h.latency)) for h in hosts]
+    found = {v.device for v in slow.judge(whole) if v.slow}
+    assert found <= set(truth)
+    assert found >= {device for device, p in truth.items() if p.factor >= 2}
+
+
 def test_the_main_cluster_leaves_outliers_out() -> None:
     rng = np.random.default_rng(7)
     load = rng.normal(3, 1, 5000)

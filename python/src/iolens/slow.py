@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -34,7 +34,9 @@ MIN_SLOWDOWN = math.log(1.4)
 MAX_SPREADS = 4.0
 # A window above so many robust standard deviations is beyond the upper bound at 99.9 %.
 BOUND_SPREADS = 3.09
-FALSE_FLEETS = 0.1
+FALSE_FLEETS = 0.25
+# Latencies of fewer different values are taken as rounded.
+MAX_STEPS = 1000
 # Risk: share of the time that was slow, times doublings of latency. Two per cent of the time at twice the latency.
 MIN_RISK = 0.02
 # A severity counts up to eight times the latency.
@@ -109,14 +111,20 @@ def verdicts(devices: list[DeviceDays]) -> list[Verdict]:
     """Which of the devices of a fleet are slow."""
     by_host = {d.host: d.spread for d in devices}
     fleet_spread = float(np.median(list(by_host.values()))) if by_host else 0.0
+    mirrored = _mirrored(np.array([d.shift for d in devices]))
     found = []
     for device in devices:
         spread = max(fleet_spread, 0.7 * device.spread)
-        steady = device.shift > max(MIN_SLOWDOWN, MAX_SPREADS * spread)
+        steady = device.shift > max(MIN_SLOWDOWN, MAX_SPREADS * spread, mirrored)
         found.append((device, steady, _risk(device, steady)))
     limit = _limit(np.array([risk for _, _, risk in found]))
     result = [_verdict(device, steady, risk, limit) for device, steady, risk in found]
     return sorted(result, key=lambda v: (-v.risk, v.host, v.device))
+
+
+def _mirrored(shifts: Floats) -> float:
+    """How far the fastest devices of a large fleet are from their peers, and a fifth: healthy ones are as far above."""
+    return -1.2 * float(np.quantile(shifts, 0.002)) if len(shifts) >= 200 else 0.0
 
 
 def _risk(device: DeviceDays, steady: bool) -> float:
@@ -129,7 +137,7 @@ def _limit(risks: Floats) -> float:
     """The risk that hardly any healthy device of a fleet of this size and noise reaches.
 
     Every drive has its slow minutes, so the fleet's own risks, above the median, give the scale of an exponential tail;
-    one healthy fleet in ten would have a device above the limit.
+    one healthy fleet in four would have a device above the limit.
     """
     if len(risks) < 20:
         return MIN_RISK
@@ -185,6 +193,7 @@ def judge_host(entries: Entries) -> list[DeviceDays]:
     usable &= entries.throughput >= 0
     if not usable.any():
         return []
+    entries = replace(entries, latency=dithered(entries.latency))
     day_of = entries.time_s // DAY_S
     days: dict[int, list[Day]] = {}
     for day in np.unique(day_of[usable]):
@@ -194,6 +203,20 @@ def judge_host(entries: Entries) -> list[DeviceDays]:
     shifts = {index: float(np.median([d.shift for d in of])) for index, of in days.items()}
     spread = _spread(np.array(list(shifts.values()))) if shifts else 0.0
     return [DeviceDays(entries.host, entries.names[i], shifts[i], spread, of) for i, of in sorted(days.items())]
+
+
+def dithered(latency: Floats) -> Floats:
+    """Coarse latencies spread over the width of their steps.
+
+    A log with whole milliseconds has medians that jump from 1 to 2, which is no device of twice the latency. The same
+    entries get the same values each time.
+    """
+    values = np.unique(latency[np.isfinite(latency) & (latency > 0)])
+    if not 1 < len(values) < MAX_STEPS:
+        return latency
+    step = float(np.min(np.diff(values)))
+    spread: Floats = latency + step * (np.random.default_rng(0).random(len(latency)) - 0.5)
+    return np.where(latency > 0, np.maximum(spread, step / 10), latency)
 
 
 def _judge_day(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Iterator[tuple[int, Day]]:
