@@ -54,6 +54,9 @@ pub struct ServePlan {
     /// A name by which the server may be called, beside localhost and addresses; may be repeated
     #[arg(long = "allow-host", value_name = "NAME")]
     pub allow_hosts: Vec<String>,
+    /// Run this shell command for each finding that begins or ends; it gets the finding as a line of JSON on its input
+    #[arg(long, value_name = "CMD")]
+    pub on_finding: Option<String>,
     /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
     #[arg(long, value_enum, value_name = "EXPORTER")]
     pub compat: Option<Compat>,
@@ -118,6 +121,7 @@ impl ServePlan {
             token_file: self.token_file.or(file.token_file),
             public: self.public || file.public,
             allow_hosts: if self.allow_hosts.is_empty() { file.allow_hosts } else { self.allow_hosts },
+            on_finding: self.on_finding.or(file.on_finding),
             compat: self.compat.or(file.compat),
             config: Some(path),
             share: ShareArgs {

@@ -41,6 +41,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             idle_poll_ns: SessionOptions::IDLE_POLL_NS,
             until_ns: None,
         },
+        on_finding: plan.on_finding,
         http: http::Options {
             listen: plan.listen.unwrap_or(Listen::USUAL),
             public: plan.public,

@@ -18,10 +18,19 @@ const MAX_WAIT: Hold = Hold { spans: 1 << 18, ns: 1_000_000_000 };
 /// Rows that a watcher may be late: half a minute of ten devices.
 const MAX_WAITING: usize = 4096;
 
+/// What those who watch hear of.
+#[derive(Debug, Clone)]
+pub struct Happened {
+    /// `slot` or `finding`.
+    pub event: &'static str,
+    /// A JSON object.
+    pub data: String,
+}
+
 /// Makes rows while somebody listens.
 #[derive(Debug)]
 pub struct Live {
-    rows: Sender<String>,
+    rows: Sender<Happened>,
     timeline: Option<Timeline>,
     devices: Vec<Device>,
     /// Of the session's time.
@@ -36,7 +45,7 @@ impl Live {
     }
 
     /// Gives others rows, JSON objects, one for each device and slot.
-    pub fn sender(&self) -> Sender<String> {
+    pub fn sender(&self) -> Sender<Happened> {
         self.rows.clone()
     }
 
@@ -71,7 +80,7 @@ impl Live {
             row.to_ns += self.start_unix_ns;
             let name = group_name(&self.devices, &Names::default(), row.key);
             // Nobody may have stayed.
-            drop(self.rows.send(writer.row(&row, &name).trim_end().to_owned()));
+            drop(self.rows.send(Happened { event: "slot", data: writer.row(&row, &name).trim_end().to_owned() }));
         }
     }
 }
@@ -102,7 +111,7 @@ mod tests {
         live.take(&seen(&[S + 150_000_000, S + 160_000_000], 4 * S));
         let mut found = Vec::new();
         while let Ok(row) = rows.try_recv() {
-            found.push(serde_json::from_str::<serde_json::Value>(&row).unwrap());
+            found.push(serde_json::from_str::<serde_json::Value>(&row.data).unwrap());
         }
         let first = found.iter().find(|r| r["device"] == "sda").unwrap();
         assert_eq!((first["r_per_s"].as_f64(), first["r_us"].as_f64()), (Some(20.0), Some(2000.0)), "{found:?}");

@@ -9,10 +9,12 @@ mod lock;
 mod meter;
 mod restrict;
 mod supervisor;
+mod watcher;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,6 +31,7 @@ use live::Live;
 use lock::LockedRoot;
 use meter::Meter;
 use supervisor::Supervisor;
+use watcher::{Outlets, Watcher};
 
 /// What `serve` was asked for.
 #[derive(Debug, Clone)]
@@ -43,6 +46,8 @@ pub struct Service {
     pub session: SessionOptions,
     /// How to answer.
     pub http: http::Options,
+    /// A shell's command that gets each finding on its input.
+    pub on_finding: Option<String>,
 }
 
 /// Recordings take at most this part of the budget.
@@ -86,13 +91,8 @@ impl Service {
             Ok(())
         })?;
         // Its threads begin without what was given up.
-        let (viewer, view) = view();
-        let (marks, given) = sync_channel(MAX_MARKS);
-        let live = Live::new(session.start_unix_ns());
-        let rows = live.sender();
-        let (meter, _ends_with_the_session) = Meter::start(view, live)?;
-        session.show_to(viewer);
-        let server = Server::start(door, &self.root, Arc::clone(&health), Some(Recorder { meter, marks, live: rows }))?;
+        let (beside, recorder) = self.beside(&mut session, &directory)?;
+        let server = Server::start(door, &self.root, Arc::clone(&health), Some(recorder))?;
         eprint!(
             "{}{}",
             serve_text::started(&session.source(), &[session.limits(), &missing].concat(), &self.root, self.keep_bytes),
@@ -106,8 +106,9 @@ impl Service {
             let (mut turn, mut remark) = (Turn::Record, None);
             session.run(|progress| {
                 supervisor.alive(progress.at_ns);
+                beside.watcher.found().ios.store(progress.ios, Ordering::Relaxed);
                 turn = watch.look(progress);
-                remark = given.try_recv().ok();
+                remark = beside.marks.try_recv().ok();
                 signals.caught() > 0 || turn == Turn::Rotate || remark.is_some()
             })?;
             if let Some(text) = &remark {
@@ -120,11 +121,26 @@ impl Service {
             }
         }
         supervisor.stopping();
+        drop(beside);
         let outcome = session.finish()?;
         drop(server);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
         watch.wait();
         Ok(())
+    }
+
+    /// Starts what looks at the recording while it grows, and gives the server its ends.
+    fn beside(&self, session: &mut Session, directory: &Path) -> Result<(Beside, Recorder)> {
+        let (viewer, view) = view();
+        let (sender, marks) = sync_channel(MAX_MARKS);
+        let live = Live::new(session.start_unix_ns());
+        let rows = live.sender();
+        let (meter, _ends_with_the_session) = Meter::start(view, live)?;
+        session.show_to(viewer);
+        let outlets = Outlets { command: self.on_finding.clone(), live: rows.clone() };
+        let watcher = Watcher::start(directory.to_owned(), outlets)?;
+        let found = Arc::clone(watcher.found());
+        Ok((Beside { marks, watcher }, Recorder { meter, marks: sender, live: rows, found }))
     }
 
     /// Shows what is in the root until a signal asks to end; records nothing and needs no privileges.
@@ -153,6 +169,12 @@ impl Service {
         let limit = self.keep_bytes - 2 * self.part() - MARGIN;
         Ok(budget.make_room(&self.root, growing, limit, wall_clock_ns())?)
     }
+}
+
+/// What the recorder's loop has of those that look at the recording.
+struct Beside {
+    marks: Receiver<String>,
+    watcher: Watcher,
 }
 
 /// What comes next.

@@ -20,7 +20,15 @@ pub struct Serve(Child);
 impl Serve {
     /// Starts it and waits for its `nth` recording; it listens on `ROOT.sock`.
     pub fn start(root: &Path, device: &LoopDevice, nth: usize) -> Serve {
-        let mut child = Serve::spawn(root, device, &format!("unix:{}.sock", text(root)));
+        Serve::wait(Serve::spawn(root, device, &format!("unix:{}.sock", text(root)), &[]), root, nth)
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(root: &Path, device: &LoopDevice, more: &[&str]) -> Serve {
+        Serve::wait(Serve::spawn(root, device, &format!("unix:{}.sock", text(root)), more), root, 1)
+    }
+
+    fn wait(mut child: Child, root: &Path, nth: usize) -> Serve {
         let begin = Instant::now();
         while recordings(root).len() < nth {
             assert!(child.try_wait().unwrap().is_none(), "{}", scene(&child.wait_with_output().unwrap()));
@@ -30,15 +38,15 @@ impl Serve {
         Serve(child)
     }
 
-    fn spawn(root: &Path, device: &LoopDevice, listen: &str) -> Child {
+    fn spawn(root: &Path, device: &LoopDevice, listen: &str, more: &[&str]) -> Child {
         let of = ["serve", "--rec", text(root), "--keep", "64M", "-d", device.name(), "--source", "ebpf"];
-        let arguments = [&of, &["--listen", listen][..]].concat();
+        let arguments = [&of, &["--listen", listen][..], more].concat();
         iolens(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// The same on a free port of loopback, and the address.
     pub fn start_on_tcp(root: &Path, device: &LoopDevice) -> (Serve, String) {
-        let mut child = Serve::spawn(root, device, "127.0.0.1:0");
+        let mut child = Serve::spawn(root, device, "127.0.0.1:0", &[]);
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let address = said.find_map(|line| line.split_once("http://").map(|(_, at)| at.trim().to_owned()));
         // Nobody may wait for the rest of it to be read.

@@ -182,3 +182,35 @@ fn what_would_open_the_machine_is_refused_in_one_line() {
     assert_refused(&nothing, &["nothing to show"]);
     assert!(scene(&nothing).contains("root"));
 }
+
+#[test]
+fn findings_are_said_while_they_happen() {
+    let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (root, socket, said) = (dir.path().join("root"), dir.path().join("root.sock"), dir.path().join("root/said"));
+    let command = format!("cat >> {}", text(&said));
+    let serve = Serve::start_with(&root, &device, &["--on-finding", &command]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        // One reader of small blocks in sequence is a finding of its own; a machine that is busy otherwise may have more.
+        let begin = Instant::now();
+        while !said.exists() && begin.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let (status, found) = get(&socket, "/api/v1/findings?from=-3m");
+    assert_eq!(status, 200, "{found}");
+    if !said.exists() && found["findings"].as_array().is_some_and(Vec::is_empty) {
+        eprintln!("SKIP: nothing stood out in a minute of reading");
+        return;
+    }
+    let lines = std::fs::read_to_string(&said).unwrap();
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert!(first["event"] == "start" && first["kind"].is_string() && first["start"].is_string(), "{first}");
+    let (kind, severity) = (first["kind"].as_str().unwrap(), first["severity"].as_str().unwrap());
+    let sample = format!("iolens_findings_total{{kind=\"{kind}\",severity=\"{severity}\"}}");
+    assert!(metric(&socket, &sample) >= Some(1.0), "{sample}");
+    serve.terminate();
+}

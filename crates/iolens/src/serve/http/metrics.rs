@@ -30,6 +30,12 @@ pub async fn metrics(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) 
     if let Some(meter) = &app.meter {
         of_devices(&meter.totals(), &mut writer);
     }
+    if let Some(found) = &app.found {
+        writer.family("iolens_findings_total", Kind::Counter, "Findings that began.");
+        for ((kind, severity), n) in found.counts() {
+            writer.sample("iolens_findings_total", &[("kind", &kind), ("severity", &severity)], n as f64);
+        }
+    }
     if app.compat_node {
         let mut reader = DiskstatsReader::open(&Root::live()).map_err(|e| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, format!("/proc/diskstats cannot be read: {e}"))

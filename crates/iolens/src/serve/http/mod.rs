@@ -28,7 +28,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Sender;
 
+use super::live::Happened;
 use super::meter::Meter;
+use super::watcher::Found;
 use guard::Rules;
 pub use health::Health;
 pub use listen::{Bound, Listen};
@@ -124,7 +126,9 @@ pub struct App {
     /// Remarks on their way to the recorder.
     marks: Option<SyncSender<String>>,
     /// Rows of what happens now.
-    live: Option<Sender<String>>,
+    live: Option<Sender<Happened>>,
+    /// Findings so far.
+    found: Option<Arc<Found>>,
     watchers: Arc<Semaphore>,
     rules: Rules,
     requests: Semaphore,
@@ -141,6 +145,7 @@ impl App {
             compat_node: false,
             marks: None,
             live: None,
+            found: None,
             watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
             rules,
             requests: Semaphore::new(MAX_REQUESTS),
@@ -207,7 +212,9 @@ pub struct Recorder {
     /// Takes remarks.
     pub marks: SyncSender<String>,
     /// Gives rows of what happens now.
-    pub live: Sender<String>,
+    pub live: Sender<Happened>,
+    /// Findings so far.
+    pub found: Arc<Found>,
 }
 
 /// A place to listen and what is demanded there, before anybody is answered.
@@ -241,8 +248,8 @@ impl Server {
         let Door { rules, bound, compat_node } = door;
         let place = bound.place();
         let mut app = App { compat_node, ..App::new(root.to_owned(), health, rules) };
-        if let Some(Recorder { meter, marks, live }) = recorder {
-            (app.meter, app.marks, app.live) = (Some(meter), Some(marks), Some(live));
+        if let Some(Recorder { meter, marks, live, found }) = recorder {
+            (app.meter, app.marks, app.live, app.found) = (Some(meter), Some(marks), Some(live), Some(found));
         }
         let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -15,7 +15,7 @@ use super::super::problem::Problem;
 use super::description::parameters;
 use super::params::Params;
 
-/// `GET /api/v1/live`: an event `slot` for each device and 100 ms, `missed` with a number where this client was too slow.
+/// `GET /api/v1/live`: an event `slot` for each device and 100 ms, `finding` where one begins or ends, `missed` with a number where this client was too slow.
 ///
 /// # Errors
 /// Nothing is recorded, or too many watch.
@@ -31,7 +31,7 @@ pub async fn live(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pro
     let place = place.map_err(|_| Problem::busy("too many watch already"))?;
     let events = unfold((rows.subscribe(), place), |(mut rows, place)| async move {
         let event = match rows.recv().await {
-            Ok(row) => Event::default().event("slot").data(row),
+            Ok(happened) => Event::default().event(happened.event).data(happened.data),
             Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
             Err(RecvError::Closed) => return None,
         };

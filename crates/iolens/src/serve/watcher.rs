@@ -1,0 +1,296 @@
+//! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding said once.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use iolens_observe::topology::wall_clock_ns;
+use jiff::Timestamp;
+use rustix::process::setpriority_process;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::Sender;
+
+use super::live::Happened;
+use crate::engine::choose::{self, Chosen};
+use crate::engine::{Instant as Moment, WindowArgs, patience, report, window};
+use crate::present::{escape, report_json};
+use crate::streams::heard;
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// Looked at again and again: what lasts longer is known by its beginning.
+const WINDOW_NS: i64 = 120 * SECOND_NS;
+/// At the earliest this long after the last look began.
+const PERIOD: Duration = Duration::from_secs(10);
+/// A look takes at most one in so many parts of the time.
+const SHARE: u32 = 20;
+/// A look that takes longer is given up; the next one sees half as much.
+const MAX_LOOK: Duration = Duration::from_secs(10);
+const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
+/// Two of one kind and device that are no further apart are one.
+const JOIN_NS: i64 = 10 * SECOND_NS;
+/// A command that takes longer is ended.
+const MAX_COMMAND: Duration = Duration::from_secs(10);
+/// Signals to end are looked for this often.
+const POLL: Duration = Duration::from_millis(100);
+const NICE: i32 = 10;
+
+/// What watches has counted, and how many I/Os there have been.
+#[derive(Debug, Default)]
+pub struct Found {
+    counts: Mutex<BTreeMap<(String, String), u64>>,
+    /// I/Os recorded so far: without new ones there is nothing to look at.
+    pub ios: AtomicI64,
+    ends: AtomicBool,
+}
+
+impl Found {
+    /// Findings so far, by kind and severity.
+    pub fn counts(&self) -> BTreeMap<(String, String), u64> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A finding that has been said.
+#[derive(Debug, Clone, PartialEq)]
+struct Known {
+    kind: String,
+    device: Option<String>,
+    from_ns: i64,
+    to_ns: i64,
+    said: Value,
+}
+
+/// What is going on, across looks.
+#[derive(Debug, Default)]
+struct Memory(Vec<Known>);
+
+impl Memory {
+    /// Takes what a look at `from_ns` and later has found; the events that follow, `start` or `end` in each.
+    fn look(&mut self, from_ns: i64, found: Vec<Known>) -> Vec<(&'static str, Known)> {
+        let mut events = Vec::new();
+        for new in found {
+            let same = |k: &&mut Known| {
+                (&k.kind, &k.device) == (&new.kind, &new.device)
+                    && k.from_ns <= new.to_ns + JOIN_NS
+                    && new.from_ns <= k.to_ns + JOIN_NS
+            };
+            match self.0.iter_mut().find(same) {
+                Some(known) => {
+                    known.to_ns = known.to_ns.max(new.to_ns);
+                    known.said = new.said;
+                }
+                None => {
+                    events.push(("start", new.clone()));
+                    self.0.push(new);
+                }
+            }
+        }
+        let over = |k: &mut Known| k.to_ns + JOIN_NS < from_ns;
+        events.extend(self.0.extract_if(.., over).map(|k| ("end", k)));
+        events
+    }
+}
+
+/// Watches the recordings below a directory on a thread of its own.
+#[derive(Debug)]
+pub struct Watcher {
+    found: Arc<Found>,
+}
+
+/// What a watcher does with what it finds.
+#[derive(Debug)]
+pub struct Outlets {
+    /// A shell's command that gets each finding on its input.
+    pub command: Option<String>,
+    /// Those who watch.
+    pub live: Sender<Happened>,
+}
+
+impl Watcher {
+    /// Begins.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(host_dir: PathBuf, outlets: Outlets) -> Result<Watcher> {
+        let found = Arc::new(Found::default());
+        let own = Arc::clone(&found);
+        let work = move || watch(&host_dir, &own, &outlets);
+        let thread = std::thread::Builder::new().name("iolens-watch".to_owned()).spawn(work);
+        drop(thread.context("the thread that watches could not be started")?);
+        Ok(Watcher { found })
+    }
+
+    /// What it finds.
+    pub fn found(&self) -> &Arc<Found> {
+        &self.found
+    }
+}
+
+impl Drop for Watcher {
+    /// It looks no more. The look that it takes is not waited for: the recording's end comes first.
+    fn drop(&mut self) {
+        self.found.ends.store(true, Ordering::Relaxed);
+    }
+}
+
+fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
+    // Where it may not, it competes as before.
+    let _unchanged = setpriority_process(None, NICE).is_err();
+    let (mut memory, mut seen, mut window_ns) = (Memory::default(), 0, WINDOW_NS);
+    let mut next = Instant::now() + PERIOD;
+    while !found.ends.load(Ordering::Relaxed) {
+        std::thread::sleep(POLL);
+        let (now, ios) = (Instant::now(), found.ios.load(Ordering::Relaxed));
+        if now < next {
+            continue;
+        }
+        let from_ns = wall_clock_ns() - window_ns;
+        let looked = if ios == seen && memory.0.is_empty() { Ok(Vec::new()) } else { look(host_dir, from_ns) };
+        match looked {
+            Ok(all) => {
+                seen = ios;
+                memory.look(from_ns, all).into_iter().for_each(|(what, known)| say(what, &known, found, outlets));
+                window_ns = (window_ns * 2).min(WINDOW_NS);
+            }
+            Err(e) if e.downcast_ref::<patience::TooSlow>().is_some() => {
+                window_ns = (window_ns / 2).max(MIN_WINDOW_NS);
+            }
+            // Between two recordings, or before the first I/O, there is nothing to look at.
+            Err(_) => {}
+        }
+        next = now + PERIOD.max(now.elapsed() * SHARE);
+    }
+}
+
+/// All findings since `from_ns` (Unix time), in Unix time.
+fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
+    let moment = |ns: i64| Timestamp::from_nanosecond(ns.into()).ok().map(Moment::Wall);
+    let asked = WindowArgs { at: None, from: moment(from_ns), to: None };
+    let work = || -> Result<Vec<Known>> {
+        let mut all = Vec::new();
+        for Chosen { recording, window: asked } in choose::all(host_dir, &asked)? {
+            let range = window::resolve_for_analysis(&recording, &asked)?;
+            let (report, _) = report::plain(&recording, &range)?;
+            let (meta, start_ns) = (recording.meta(), recording.meta().start_unix_ns);
+            all.extend(report.findings.iter().map(|f| {
+                let said = report_json::finding_value(f, meta);
+                let device = said["device"].as_str().map(str::to_owned);
+                let (from_ns, to_ns) = (start_ns + f.from_ns, start_ns + f.to_ns);
+                Known { kind: f.kind().name().to_owned(), device, from_ns, to_ns, said }
+            }));
+        }
+        Ok(all)
+    };
+    heard(|| patience::until(Instant::now() + MAX_LOOK, work)).0
+}
+
+/// One JSON object: what began or ended, and the finding with its times.
+fn event(what: &str, known: &Known) -> Value {
+    let time = |ns: i64| Timestamp::from_nanosecond(ns.into()).map_or(Value::Null, |t| t.to_string().into());
+    let mut event = json!({ "event": what, "start": time(known.from_ns), "end": time(known.to_ns) });
+    if let (Some(event), Some(said)) = (event.as_object_mut(), known.said.as_object()) {
+        let own = said.iter().filter(|(key, _)| !matches!(key.as_str(), "start_s" | "end_s"));
+        event.extend(own.map(|(key, value)| (key.clone(), value.clone())));
+    }
+    event
+}
+
+fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
+    let text = escape::json(&event(what, known).to_string()).into_owned();
+    eprintln!("{text}");
+    if what == "start" {
+        let severity = known.said["severity"].as_str().unwrap_or_default().to_owned();
+        let mut counts = found.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((known.kind.clone(), severity)).or_default() += 1;
+    }
+    // Nobody may watch.
+    drop(outlets.live.send(Happened { event: "finding", data: text.clone() }));
+    if let Some(command) = &outlets.command
+        && let Err(e) = run(command, &text)
+    {
+        eprintln!("iolens: --on-finding: {e:#}");
+    }
+}
+
+fn run(command: &str, input: &str) -> Result<()> {
+    let mut child =
+        Command::new("/bin/sh").args(["-c", command]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A pipe holds it; a command that does not read it is free to.
+        drop(stdin.write_all(input.as_bytes()).and_then(|()| stdin.write_all(b"\n")));
+    }
+    let status = wait(&mut child)?;
+    anyhow::ensure!(status.success(), "{command}: {status}");
+    Ok(())
+}
+
+fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if begin.elapsed() > MAX_COMMAND {
+            child.kill()?;
+            return Ok(child.wait()?);
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn known(kind: &str, from_s: i64, to_s: i64) -> Known {
+        let said = json!({ "severity": "warning", "device": "sda", "start_s": 1.0, "summary": "slow" });
+        let (from_ns, to_ns) = (from_s * SECOND_NS, to_s * SECOND_NS);
+        Known { kind: kind.to_owned(), device: Some("sda".to_owned()), from_ns, to_ns, said }
+    }
+
+    fn names(events: &[(&'static str, Known)]) -> Vec<(&'static str, String, i64)> {
+        events.iter().map(|(what, k)| (*what, k.kind.clone(), k.to_ns / SECOND_NS)).collect()
+    }
+
+    #[test]
+    fn each_finding_begins_once_and_ends_once() {
+        let mut memory = Memory::default();
+        let first = memory.look(0, vec![known("stall", 100, 110), known("slow-io", 105, 105)]);
+        assert_eq!(names(&first), [("start", "stall".to_owned(), 110), ("start", "slow-io".to_owned(), 105)]);
+        assert!(memory.look(20 * SECOND_NS, vec![known("stall", 100, 130)]).is_empty(), "it goes on");
+        assert!(memory.look(100 * SECOND_NS, vec![known("stall", 125, 139)]).is_empty(), "a look begins in it");
+        let second = memory.look(130 * SECOND_NS, vec![known("stall", 130, 139), known("stall", 200, 201)]);
+        assert_eq!(names(&second), [("start", "stall".to_owned(), 201), ("end", "slow-io".to_owned(), 105)]);
+        let ended = memory.look(300 * SECOND_NS, Vec::new());
+        assert_eq!(names(&ended), [("end", "stall".to_owned(), 139), ("end", "stall".to_owned(), 201)]);
+        assert!(memory.look(400 * SECOND_NS, Vec::new()).is_empty());
+    }
+
+    #[test]
+    fn an_event_is_the_finding_with_its_times_and_commands_get_it() {
+        let event = event("start", &known("stall", 1_795_000_000, 1_795_000_009));
+        assert_eq!((&event["event"], &event["start"]), (&"start".into(), &"2026-11-18T11:06:40Z".into()));
+        assert_eq!((&event["summary"], &event["start_s"]), (&"slow".into(), &Value::Null));
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let (live, mut watcher) = tokio::sync::broadcast::channel(4);
+        let outlets = Outlets { command: Some(format!("cat >> {}", out.display())), live };
+        let found = Found::default();
+        say("start", &known("stall", 1, 2), &found, &outlets);
+        say("end", &known("stall", 1, 2), &found, &outlets);
+        let text = std::fs::read_to_string(&out).unwrap();
+        assert_eq!(
+            text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["event"].clone()).collect::<Vec<_>>(),
+            ["start", "end"]
+        );
+        assert_eq!(found.counts(), BTreeMap::from([(("stall".to_owned(), "warning".to_owned()), 1)]));
+        assert_eq!(watcher.try_recv().unwrap().event, "finding");
+        assert!(run("exit 3", "{}").unwrap_err().to_string().contains("exit"));
+    }
+}
