@@ -68,7 +68,8 @@ class Day:
     risk_raw: float
     risk_centred: float
     slow_share: float
-    shifts: Floats = field(repr=False)
+    # Of the windows that do not overlap; single precision, as a fleet of months has 100 million.
+    shifts: npt.NDArray[np.float32] = field(repr=False)
 
 
 @dataclass
@@ -153,8 +154,8 @@ def _verdict(device: DeviceDays, steady: bool, risk: float, limit: float) -> Ver
     factor = low = high = None
     if len(slow):
         factor = math.exp(float(np.median(slow)))
-        # 95 % interval of a median by order statistics; windows overlap by half, so half of them count.
-        half = 1.96 * math.sqrt(len(slow) / 2) / 2 * 2
+        # 95 % interval of a median by order statistics.
+        half = 1.96 * math.sqrt(len(slow)) / 2
         first, last = math.floor(len(slow) / 2 - half), math.ceil(len(slow) / 2 + half)
         if first >= 0 and last < len(slow):
             low, high = math.exp(float(slow[first])), math.exp(float(slow[last]))
@@ -254,6 +255,7 @@ def _is_shared(load: Floats, row: Ints, devices: int) -> npt.NDArray[np.bool_]:
 
 def _day(day: int, residual: Floats, windows: Floats, window_limit: float, entry_limit: float, grid: Floats) -> Day:
     shift = _shift(residual)
+    apart = windows[: len(residual) // WINDOW]
     residual = residual[np.isfinite(residual)]
     windows = windows[np.isfinite(windows)]
 
@@ -266,7 +268,8 @@ def _day(day: int, residual: Floats, windows: Floats, window_limit: float, entry
 
     raw, share = risk(0.0)
     centred, centred_share = risk(shift)
-    return Day(day, len(residual), shift, raw, centred, share if shift > MIN_SLOWDOWN else centred_share, windows)
+    kept = apart[np.isfinite(apart)].astype(np.float32)
+    return Day(day, len(residual), shift, raw, centred, share if shift > MIN_SLOWDOWN else centred_share, kept)
 
 
 def _shift(residual: Floats) -> float:
