@@ -304,3 +304,28 @@ fn a_random_load_below_capacity_claims_no_limit_below_it() {
         assert!(max.is_none_or(|x| (900.0..=1100.0).contains(&x)), "{rho}: {max:?}");
     }
 }
+
+#[test]
+fn the_interval_of_how_many_are_served_at_once_holds_the_truth() {
+    // Ladders of load on 1, 4 and 32 servers; of intervals of 95 % few miss.
+    let (mut given, mut missed) = (0, Vec::new());
+    for c in [1usize, 4, 32] {
+        for seed in 0..10 {
+            let mut rng = Rng::new(1000 * c as u64 + seed);
+            let (mean, step_s) = (2e6, 4.0);
+            let mut jobs: Vec<Job> = Vec::new();
+            for (i, rho) in [0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 1.3, 0.1].iter().enumerate() {
+                let step = poisson(&mut rng, rho * c as f64 / (mean / SECOND), step_s, |r| r.exp(mean));
+                jobs.extend(step.iter().map(|j| Job { at: j.at + i as f64 * step_s * SECOND, ..*j }));
+            }
+            let report = report_of(&serve(&jobs, Some(c)), 10.0 * step_s);
+            let Some((low, high)) = device(&report).1.capacity.knee_in_flight_ci else { continue };
+            given += 1;
+            if c as f64 <= low - 0.005 || high + 0.005 <= c as f64 {
+                missed.push((c, seed, low, high));
+            }
+        }
+    }
+    // Nine of ten given, and of thirty 95 % intervals more than four miss once in 60 such tests.
+    assert!(given >= 27 && missed.len() <= 4, "{given} intervals; these miss: {missed:?}");
+}

@@ -88,6 +88,8 @@ impl Layers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::model::{Io, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{RecordingWriter, WriterOptions};
 
     fn device(name: &str, minor: u32, slaves: &[&str]) -> Device {
         let slaves = slaves.iter().map(|s| (*s).to_owned()).collect();
@@ -107,5 +109,27 @@ mod tests {
         assert_eq!(left_out(&stack), ["dm-0", "md0"], "over a partition of a recorded disk, too");
         assert_eq!(Layers::doubled(&stack, GroupBy::Device), Layers::default());
         assert_eq!(left_out(&stack[..1]), [""; 0], "a layer that was recorded alone is all there is");
+    }
+
+    #[test]
+    fn a_layer_counts_where_the_device_under_it_is_listed_without_ios() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let recorded = |name: &str, minors: &[u32]| {
+            let path = dir.path().join(name);
+            let mut meta = RecordingMeta::new(Source::Ebpf, 0);
+            meta.devices = vec![device("dm-0", 9, &["sda"]), device("sda", 0, &[])];
+            let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).expect("a recording");
+            let ios: Vec<Io> =
+                minors.iter().map(|m| Io::new(1000, DevId::new(8, *m), Op::READ, 512, Some(0), 10)).collect();
+            writer.push_ios(&ios).expect("written");
+            writer.finish(2000, RecorderCost::default()).expect("finished");
+            Recording::open(&path).expect("readable")
+        };
+        let counts = |recording: &Recording, minor| {
+            Layers::of(recording, GroupBy::All).expect("readable").counts(DevId::new(8, minor))
+        };
+        let [both, upper] = [recorded("both", &[9, 0]), recorded("upper", &[9])];
+        assert_eq!((counts(&both, 9), counts(&both, 0)), (false, true));
+        assert!(counts(&upper, 9), "nothing else has its I/O");
     }
 }

@@ -83,10 +83,9 @@ impl Segment {
         }
     }
 
-    /// Twice the logarithm of how much likelier two rates are than one.
-    fn step(&self, next: &Segment) -> f64 {
-        let fit = |s: &Segment| if s.weight > 0.0 { s.weight * s.rate().ln() } else { 0.0 };
-        2.0 * (fit(self) + fit(next) - fit(&self.and(next)))
+    /// The logarithm of its likelihood at its own rate, up to what it has in common with that of its parts.
+    fn fit(&self) -> f64 {
+        if self.weight > 0.0 { self.weight * self.rate().ln() } else { 0.0 }
     }
 }
 
@@ -144,20 +143,24 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
     let mut next: Vec<usize> = (1..=n).collect();
     let mut previous: Vec<usize> = (0..n).map(|i| i.wrapping_sub(1)).collect();
     let mut version = vec![0u32; n];
-    let key = |step: f64| step.max(0.0).to_bits();
-    let mut heap: BinaryHeap<Reverse<(u64, usize, u32)>> = BinaryHeap::with_capacity(n);
-    for i in 0..n.saturating_sub(1) {
-        heap.push(Reverse((key(cells[i].step(&cells[i + 1])), i, 0)));
-    }
-    while let Some(Reverse((step, i, made))) = heap.pop() {
+    // Each segment's is needed for every step to a neighbour.
+    let mut fits: Vec<f64> = cells.iter().map(Segment::fit).collect();
+    // Twice the logarithm of how much likelier two rates are than one; of positive numbers the bits have their order.
+    let step = |cells: &[Segment], fits: &[f64], i: usize, j: usize| {
+        (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit())).max(0.0).to_bits()
+    };
+    let first = (0..n.saturating_sub(1)).map(|i| Reverse((step(&cells, &fits, i, i + 1), i, 0)));
+    let mut heap: BinaryHeap<Reverse<(u64, usize, u32)>> = first.collect::<Vec<_>>().into();
+    while let Some(Reverse((bits, i, made))) = heap.pop() {
         if made != version[i] || next[i] >= n {
             continue;
         }
-        if f64::from_bits(step) >= least {
+        if f64::from_bits(bits) >= least {
             break;
         }
         let gone = next[i];
         cells[i] = cells[i].and(&cells[gone]);
+        fits[i] = cells[i].fit();
         next[i] = next[gone];
         version[gone] = u32::MAX;
         if next[i] < n {
@@ -166,7 +169,7 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
         for left in [previous[i], i] {
             if left < n && next[left] < n {
                 version[left] += 1;
-                heap.push(Reverse((key(cells[left].step(&cells[next[left]])), left, version[left])));
+                heap.push(Reverse((step(&cells, &fits, left, next[left]), left, version[left])));
             } else if left < n {
                 version[left] += 1;
             }
