@@ -7,7 +7,7 @@ use iolens_core::model::Device;
 use iolens_recorder::Seen;
 use tokio::sync::broadcast::Sender;
 
-use crate::engine::rows::group_name;
+use crate::engine::rows::{device_keys, group_name};
 use crate::present::html::Names;
 use crate::present::zoom::{Format, ZoomWriter};
 
@@ -63,6 +63,7 @@ impl Live {
             let plan = TimelinePlan {
                 by: GroupBy::Device,
                 extended: true,
+                always: device_keys(&self.devices, GroupBy::Device),
                 ..TimelinePlan::new(Window::new(from_ns, i64::MAX), STEP_NS)
             };
             self.timeline = Timeline::with_hold(plan, MAX_WAIT).ok();
@@ -113,7 +114,9 @@ mod tests {
         while let Ok(row) = rows.try_recv() {
             found.push(serde_json::from_str::<serde_json::Value>(&row.data).unwrap());
         }
-        let first = found.iter().find(|r| r["device"] == "sda").unwrap();
+        let first = found.iter().find(|r| r["r_per_s"].as_f64() > Some(0.0)).unwrap();
+        assert_eq!(first["device"], "sda");
+        assert!(found.iter().filter(|r| r["r_per_s"].as_f64() == Some(0.0)).count() > 10, "idle slots have rows, too");
         assert_eq!((first["r_per_s"].as_f64(), first["r_us"].as_f64()), (Some(20.0), Some(2000.0)), "{found:?}");
         assert_eq!(first["time_s"].as_f64(), Some(1_795_000_001.2));
         assert!(found.iter().all(|r| r["time_s"].as_f64() > Some(1_795_000_001.0)), "from when it listens");

@@ -150,7 +150,8 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
             continue;
         }
         let from_ns = wall_clock_ns() - window_ns;
-        let looked = if ios == seen && memory.0.is_empty() { Ok(Vec::new()) } else { look(host_dir, from_ns) };
+        // Without new I/Os nothing new is found; what was ends by itself.
+        let looked = if ios == seen { Ok(Vec::new()) } else { look(host_dir, from_ns) };
         match looked {
             Ok(all) => {
                 seen = ios;
