@@ -10,6 +10,11 @@ export function write(range: Range, whole: boolean, scope: string | undefined): 
   return parts.filter(Boolean).join("&");
 }
 
+/** What an address says of the device alone, with its mark; empty for the first. */
+export function scopeOf(scope: string | undefined): string {
+  return scope === undefined ? "" : `#d=${encodeURIComponent(scope)}`;
+}
+
 /** The view in an address; invalid parts are ignored. */
 export function read(hash: string): { range: Range | null; scope: string | null } {
   const params = new URLSearchParams(hash.replace(/^#/, ""));
@@ -30,7 +35,7 @@ export function follow(store: Store): void {
     timer = window.setTimeout(() => {
       const hash = write(store.range, store.whole, store.scopeIndex > 0 ? store.scope?.label : undefined);
       try {
-        history.replaceState(null, "", hash ? `#${hash}` : location.pathname);
+        history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
       } catch {
         // Some browsers refuse it for files; the view works without.
       }

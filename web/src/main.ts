@@ -19,6 +19,7 @@ import { InView, Toolbar } from "./sections/toolbar";
 import { Store } from "./store";
 import { onTheme, watch } from "./theme";
 import { tooltip } from "./tooltip";
+import { type NoData, ViewBar } from "./view";
 
 function build(data: PageData): void {
   watch();
@@ -37,8 +38,9 @@ function build(data: PageData): void {
   const definitions = glossary();
   addEventListener("beforeprint", () => (definitions.open = true));
   const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, filesPart(data.files ?? undefined, store), quality(data), definitions);
-  const footer = h("footer", { text: `Made by ${data.writer}. This file is complete: it loads nothing and sends nothing.` });
-  document.body.replaceChildren(header(data), main, footer, tooltip());
+  const footer = h("footer", { text: `Made by ${data.writer}. ${data.view ? "The server that made it answers only questions that its address asks." : "This file is complete: it loads nothing and sends nothing."}` });
+  const bar = data.view ? new ViewBar(data.view, store).root : "";
+  document.body.replaceChildren(bar, header(data), main, footer, tooltip());
 
   const draw = () => {
     findings.update();
@@ -78,4 +80,16 @@ function build(data: PageData): void {
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
 }
 
-show(() => build(embedded<PageData>(1)));
+/** A time of which the server knows nothing: why, and the way to others. */
+function nothing(data: NoData): void {
+  watch();
+  const main = h("main", {}, h("p", { class: "empty", role: "alert", text: data.problem }));
+  document.body.replaceChildren(new ViewBar(data.view, null).root, main);
+  document.documentElement.dataset["ready"] = performance.now().toFixed(0);
+}
+
+show(() => {
+  const data = embedded<PageData | NoData>(1);
+  if ("problem" in data) nothing(data);
+  else build(data);
+});

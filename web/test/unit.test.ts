@@ -6,6 +6,7 @@ import type { LevelBlock } from "../src/generated/page";
 import { visible } from "../src/dom";
 import * as format from "../src/format";
 import * as link from "../src/link";
+import * as view from "../src/view";
 import { Slots, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
 import { foremost } from "../src/sections/findings";
 import { Axis } from "../src/lab/axis";
@@ -253,4 +254,15 @@ test("an axis of experiments has round ticks within it, and leaves out what its 
     for (const v of values.filter((v) => v > 0)) assert.ok(axis.share(v) >= 0 && axis.share(v) <= 1, `${scale} ${v}`);
     for (const t of axis.ticks()) assert.ok(axis.share(t) >= -1e-9 && axis.share(t) <= 1 + 1e-9, `${scale} tick ${t}`);
   }
+});
+
+test("stretches of a server's time move, scale and have addresses", () => {
+  assert.deepEqual(view.moved({ from: 100, to: 200 }, -0.5), { from: 50, to: 150 });
+  assert.deepEqual(view.scaled({ from: 100, to: 200 }, 2), { from: 50, to: 250 });
+  assert.deepEqual(view.scaled({ from: 100, to: 100.1 }, 0.5), { from: 100, to: 100.1 }, "not shorter than 0.1 s");
+  assert.equal(view.query({ from: 100, to: 160 }, 1000), "?from=100.000&to=160.000");
+  assert.equal(view.query({ from: 900, to: 1005.4 }, 1000), "?from=-105s&to=now", "what has not ended goes on");
+  assert.equal(view.last(0.2), "?from=-1s&to=now");
+  assert.equal(link.scopeOf(undefined), "");
+  assert.equal(link.scopeOf("sd a&b"), "#d=sd%20a%26b");
 });

@@ -171,6 +171,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         notes: &[],
         marks: &[],
         files: None,
+        view: None,
     })?;
     std::fs::write(&out, &html)?;
     eprintln!("{out}: {} bytes, rendered in {:.3} s", html.len(), started.elapsed().as_secs_f64());

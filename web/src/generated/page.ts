@@ -260,6 +260,10 @@ export interface PageData {
    */
   sets: SetOfPage[];
   /**
+   * Of a page that a server made: where it stands in what the server knows.
+   */
+  view?: ViewBlock | null;
+  /**
    * Program and version that wrote it.
    */
   writer: string;
@@ -3594,4 +3598,29 @@ export interface BurstBlock {
    * Beginning, in seconds since the recording's start.
    */
   start_s: number;
+}
+/**
+ * Where the page stands in what the server knows.
+ */
+export interface ViewBlock {
+  /**
+   * Beginning of the stretch that was requested.
+   */
+  from_unix_s: number;
+  /**
+   * It ends now, whenever that is.
+   */
+  live: boolean;
+  /**
+   * The server's clock.
+   */
+  now_unix_s: number;
+  /**
+   * A live page shows what is new after this.
+   */
+  refresh_s: number;
+  /**
+   * Its end.
+   */
+  to_unix_s: number;
 }

@@ -119,6 +119,7 @@ fn write_html(
         notes: &[],
         marks: &recording.marks(range.clone()),
         files: requests.as_ref(),
+        view: None,
     })?;
     write_file(path, &page, access).with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -7,6 +7,7 @@ mod depth;
 mod files;
 mod levels;
 mod pack;
+mod view;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,8 @@ use actors::ActorBlock;
 use capacity::CapacityBlock;
 use depth::DepthBlock;
 use levels::{DistributionsBlock, LevelBlock};
+use view::ViewBlock;
+pub use view::{View, render_nothing};
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
@@ -68,6 +71,8 @@ pub struct ReportData<'a> {
     pub marks: &'a [Mark],
     /// File-level requests, grouped by process; `None` if none were recorded.
     pub files: Option<&'a FilesReport>,
+    /// Where it stands in what a server knows; `None` for a file.
+    pub view: Option<View>,
 }
 
 /// Names for numbers. Untrusted; the page shows them as text.
@@ -141,6 +146,9 @@ pub(super) struct PageData<'a> {
     /// File-level requests; missing without any.
     #[cfg_attr(test, schemars(with = "Option<files::FilesBlock>"))]
     files: Option<Value>,
+    /// Of a page that a server made: where it stands in what the server knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    view: Option<ViewBlock>,
 }
 
 /// A set of devices whose I/O is drawn together. Layers of one stack are never in one set.
@@ -237,6 +245,7 @@ fn json(data: &ReportData, budget: usize) -> String {
             .map(|m| MarkBlock { at_s: m.at_ns as f64 / 1e9, kind: &m.kind, text: &m.text })
             .collect(),
         files: data.files.map(files::block),
+        view: data.view.map(ViewBlock::from),
     };
     if shallow > 0 {
         let text = depth::left_out_text(shallow);

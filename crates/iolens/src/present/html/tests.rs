@@ -6,6 +6,7 @@ use crate::present::report_json::tests::sample;
 use iolens_core::analysis::Window;
 use iolens_core::analysis::overview::{Moment, Overview, OverviewPlan, Scope};
 use iolens_core::model::{Comm, DevId, Io, LossReason, Lost, Op};
+use serde_json::json;
 
 const TEMPLATE: &str = "<title>__TITLE__</title><script type=\"application/json\">__DATA__</script>";
 
@@ -36,13 +37,14 @@ struct Scene {
     details: Option<OverviewData>,
     names: Names,
     files: Option<FilesReport>,
+    view: Option<View>,
 }
 
 impl Scene {
     fn new() -> Scene {
         let (report, meta, facts) = sample();
         let overview = overview().finish();
-        Scene { report, meta, facts, overview, details: None, names: Names::default(), files: None }
+        Scene { report, meta, facts, overview, details: None, names: Names::default(), files: None, view: None }
     }
 
     fn data(&self) -> ReportData<'_> {
@@ -56,6 +58,7 @@ impl Scene {
             notes: &[],
             marks: &[],
             files: self.files.as_ref(),
+            view: self.view,
         }
     }
 
@@ -69,6 +72,24 @@ impl Scene {
         let (json, _) = rest.split_once("</script>").expect("its end");
         serde_json::from_str(json).expect("valid JSON")
     }
+}
+
+#[test]
+fn a_page_of_a_server_says_where_it_stands_and_a_file_does_not() {
+    let mut scene = Scene::new();
+    assert!(scene.document().get("view").is_none());
+    let ns = 1_000_000_000;
+    let view = View { from_unix_ns: 5 * ns, to_unix_ns: 9 * ns, now_unix_ns: 9 * ns, live: true, refresh_s: 7 };
+    scene.view = Some(view);
+    let at = &scene.document()["view"];
+    let expected = json!({"from_unix_s": 5.0, "to_unix_s": 9.0, "now_unix_s": 9.0, "live": true, "refresh_s": 7});
+    assert_eq!(at, &expected);
+    let Ok(page) = render_nothing("nothing </script> of this time", view) else {
+        eprintln!("SKIP: built without the page");
+        return;
+    };
+    let page = String::from_utf8(page).expect("UTF-8");
+    assert!(!page.contains("nothing </script>") && page.contains(r#"of this time","view":{"from_unix_s":5.0"#));
 }
 
 #[test]

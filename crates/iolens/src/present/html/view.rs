@@ -1,0 +1,63 @@
+//! Where a page stands that a server made: in which stretch of the time that the server knows.
+
+use serde::Serialize;
+
+use super::{NoPage, REPORT_PAGE, fill, script_safe};
+
+/// The stretch of time that a page of a server was requested for. Nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    /// Its beginning.
+    pub from_unix_ns: i64,
+    /// Its end.
+    pub to_unix_ns: i64,
+    /// The server's clock.
+    pub now_unix_ns: i64,
+    /// It ends now, whenever that is.
+    pub live: bool,
+    /// A live page shows what is new after so many seconds.
+    pub refresh_s: u32,
+}
+
+/// Where the page stands in what the server knows.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ViewBlock {
+    /// Beginning of the stretch that was requested.
+    from_unix_s: f64,
+    /// Its end.
+    to_unix_s: f64,
+    /// The server's clock.
+    now_unix_s: f64,
+    /// It ends now, whenever that is.
+    live: bool,
+    /// A live page shows what is new after this.
+    refresh_s: u32,
+}
+
+impl From<View> for ViewBlock {
+    fn from(v: View) -> ViewBlock {
+        let s = |ns: i64| ns as f64 / 1e9;
+        let (from_unix_s, to_unix_s, now_unix_s) = (s(v.from_unix_ns), s(v.to_unix_ns), s(v.now_unix_ns));
+        ViewBlock { from_unix_s, to_unix_s, now_unix_s, live: v.live, refresh_s: v.refresh_s }
+    }
+}
+
+/// Instead of a report: why there is none for this time.
+#[derive(Serialize)]
+struct NoData<'a> {
+    /// Version of this document.
+    format: u32,
+    /// One line for people.
+    problem: &'a str,
+    view: ViewBlock,
+}
+
+/// The page of a time of which a server knows nothing; `problem` says why.
+///
+/// # Errors
+/// [`NoPage`] if this program was built without the page.
+pub fn render_nothing(problem: &str, view: View) -> Result<Vec<u8>, NoPage> {
+    let data = NoData { format: 1, problem, view: view.into() };
+    REPORT_PAGE.map(|page| fill(page, "Disk I/O – iolens", &script_safe(&data))).ok_or(NoPage)
+}

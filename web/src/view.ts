@@ -1,0 +1,142 @@
+import { h } from "./dom";
+import * as format from "./format";
+import type { ViewBlock } from "./generated/page";
+import { scopeOf } from "./link";
+import type { Store } from "./store";
+
+/** A stretch of wall-clock time, in seconds since the epoch. */
+export interface Stretch {
+  from: number;
+  to: number;
+}
+
+/** Instead of a report: why there is none for this time. */
+export interface NoData {
+  format: number;
+  problem: string;
+  view: ViewBlock;
+}
+
+/** Shorter than this there is little to see beside single I/Os. */
+const MIN_SPAN_S = 0.1;
+/** Spans that can be chosen, up to now. */
+const SPANS: [string, number][] = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 day", 86400]];
+
+/** `stretch` moved by this share of its length. */
+export function moved(stretch: Stretch, share: number): Stretch {
+  const by = (stretch.to - stretch.from) * share;
+  return { from: stretch.from + by, to: stretch.to + by };
+}
+
+/** `stretch` with this many times its length, around its middle. */
+export function scaled(stretch: Stretch, factor: number): Stretch {
+  const middle = (stretch.from + stretch.to) / 2;
+  const half = Math.max(MIN_SPAN_S, (stretch.to - stretch.from) * factor) / 2;
+  return { from: middle - half, to: middle + half };
+}
+
+/** The address of a stretch; one that has not ended at `now` is the last of its length, and goes on. */
+export function query(stretch: Stretch, now: number): string {
+  if (stretch.to >= now) return last(stretch.to - stretch.from);
+  return `?from=${stretch.from.toFixed(3)}&to=${stretch.to.toFixed(3)}`;
+}
+
+/** The address of the last `seconds`. */
+export function last(seconds: number): string {
+  return `?from=-${Math.max(1, Math.round(seconds))}s&to=now`;
+}
+
+/** The place of a page that a server made in the time that the server knows, and the way to other times. */
+export class ViewBar {
+  readonly root: HTMLElement;
+  readonly #status = h("span", { class: "status", role: "status" });
+  readonly #from = h("input", { type: "datetime-local", step: "1", "aria-label": "From (UTC)" });
+  readonly #to = h("input", { type: "datetime-local", step: "1", "aria-label": "To (UTC)" });
+
+  /** `store`: `null` if there is nothing to show of this time. */
+  constructor(readonly view: ViewBlock, readonly store: Store | null) {
+    const button = (text: string, title: string, stretch: () => Stretch) =>
+      h("button", { type: "button", text, title, "aria-label": title, onclick: () => this.#go(query(stretch(), this.#now())) });
+    const span = h("select", { "aria-label": "The last", onchange: () => this.#go(last(Number(span.value))) },
+      h("option", { text: "The last …", value: "" }),
+      ...SPANS.map(([text, seconds]) => h("option", { text, value: String(seconds) })));
+    this.#from.value = local(view.from_unix_s);
+    this.#to.value = local(view.to_unix_s);
+    this.root = h("nav", { class: "view", "aria-label": "Time" },
+      button("←", "Earlier (A or ←)", () => moved(this.#seen(), -0.5)),
+      button("→", "Later (D or →)", () => moved(this.#seen(), 0.5)),
+      button("+", "Closer (W)", () => scaled(this.#seen(), this.#zoomed() ? 1 : 0.5)),
+      button("−", "Farther (S)", () => scaled(this.#seen(), 2)),
+      span,
+      h("form", { onsubmit: (e: Event) => this.#submit(e) }, this.#from, "–", this.#to, h("span", { text: "UTC" }), h("button", { text: "Show" })),
+      h("button", { type: "button", text: "Now", title: "The last 15 minutes, live (N)", onclick: () => this.#go(last(900)) }),
+      this.#status,
+    );
+    addEventListener("keydown", (e) => this.#key(e));
+    if (view.live) this.#refresh();
+    else this.#status.textContent = "a time in the past";
+  }
+
+  /** What the reader sees: the stretch that the charts are zoomed to. */
+  #seen(): Stretch {
+    const { from_unix_s: from, to_unix_s: to } = this.view;
+    const { store } = this;
+    const start = store?.data.recording.start_unix_s;
+    if (!store || typeof start !== "number" || !this.#zoomed()) return { from, to };
+    return { from: start + store.range.from, to: start + store.range.to };
+  }
+
+  #zoomed(): boolean {
+    return this.store !== null && !this.store.whole;
+  }
+
+  /** The server's clock; the reader's may differ. */
+  #now(): number {
+    return this.view.now_unix_s;
+  }
+
+  #go(address: string): void {
+    const device = this.store && this.store.scopeIndex > 0 ? scopeOf(this.store.scope?.label) : "";
+    location.assign(`${location.pathname}${address}${device}`);
+  }
+
+  #submit(e: Event): void {
+    e.preventDefault();
+    const [from, to] = [this.#from, this.#to].map((i) => Date.parse(`${i.value}Z`) / 1000) as [number, number];
+    if (Number.isFinite(from) && to > from) this.#go(query({ from, to }, this.#now()));
+    else this.#status.textContent = "the end is not after the beginning";
+  }
+
+  #key(e: KeyboardEvent): void {
+    const target = e.target as Element | null;
+    if (e.ctrlKey || e.altKey || e.metaKey || target?.closest("input, select, textarea, [data-panel], .navigator")) return;
+    const key = e.key.toLowerCase();
+    const seen = this.#seen();
+    const now = this.#now();
+    if (key === "a" || key === "arrowleft") this.#go(query(moved(seen, -0.5), now));
+    else if (key === "d" || key === "arrowright") this.#go(query(moved(seen, 0.5), now));
+    else if (key === "w") this.#go(query(scaled(seen, this.#zoomed() ? 1 : 0.5), now));
+    else if (key === "s") this.#go(query(scaled(seen, 2), now));
+    else if (key === "n") this.#go(last(900));
+    else return;
+    e.preventDefault();
+  }
+
+  /** Shows what is new, unless the reader looks at something closely or elsewhere. */
+  #refresh(): void {
+    const { refresh_s } = this.view;
+    this.#status.textContent = `live, every ${format.span(refresh_s)}`;
+    const again = () => {
+      if (document.hidden || this.#zoomed() || this.store?.finding) {
+        this.#status.textContent = this.#zoomed() || this.store?.finding ? "paused while zoomed in" : "paused";
+        window.setTimeout(again, 1000);
+      } else location.reload();
+    };
+    window.setTimeout(again, refresh_s * 1000);
+  }
+}
+
+/** For `<input type=datetime-local>`, in UTC. */
+function local(unix_s: number): string {
+  return new Date(unix_s * 1000).toISOString().slice(0, 19);
+}
