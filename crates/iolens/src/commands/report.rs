@@ -17,10 +17,10 @@ use super::limits::{limits, named};
 use crate::cli::ReportPlan;
 use crate::engine::choose::{self, Chosen};
 use crate::engine::layers::Layers;
-use crate::engine::overview::overviews;
+use crate::engine::page::{Beside, page};
 use crate::engine::report::{analyse, facts};
 use crate::engine::{files, names, report_tables, source, tables, window};
-use crate::present::html::{self, Names, ReportData};
+use crate::present::html::Names;
 use crate::present::report_json::{self, RecordingFacts};
 use crate::present::report_text;
 
@@ -103,23 +103,10 @@ fn write_html(
     range: &Range<i64>,
     report: &Report,
     names: &Names,
-    (tables, layers): (Option<&[IntervalRates]>, &Layers),
+    tables_and_layers: (Option<&[IntervalRates]>, &Layers),
     path: &Path,
     access: Access,
 ) -> Result<()> {
-    let (base, details) = overviews(recording, range, report, tables, layers)?;
-    let requests = files::if_recorded(recording, range, By::Process)?;
-    let page = html::render(&ReportData {
-        report,
-        meta: recording.meta(),
-        facts: &facts(recording, layers),
-        overview: &base,
-        details: details.as_ref(),
-        names,
-        notes: &[],
-        marks: &recording.marks(range.clone()),
-        files: requests.as_ref(),
-        view: None,
-    })?;
+    let page = page(recording, range, report, names, tables_and_layers, Beside::default())?;
     write_file(path, &page, access).with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -19,7 +19,7 @@ pub struct Chosen {
 }
 
 /// `--at` shows so much before and after the moment.
-const AROUND_NS: i64 = 30_000_000_000;
+pub const AROUND_NS: i64 = 30_000_000_000;
 
 /// The one recording that is meant; of a root without a time the newest.
 ///

@@ -10,6 +10,7 @@ pub mod heat;
 pub mod layers;
 pub mod names;
 pub mod overview;
+pub mod page;
 pub mod patience;
 pub mod report;
 pub mod report_tables;

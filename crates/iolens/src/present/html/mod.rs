@@ -25,7 +25,9 @@ use capacity::CapacityBlock;
 use depth::DepthBlock;
 use levels::{DistributionsBlock, LevelBlock};
 use view::ViewBlock;
-pub use view::{View, render_nothing};
+#[cfg(test)]
+pub use view::has_page;
+pub use view::{View, content_security_policy, render_nothing};
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 

@@ -19,6 +19,14 @@ pub struct View {
     pub refresh_s: u32,
 }
 
+impl View {
+    /// The last `length_ns` before now.
+    pub fn last(now_unix_ns: i64, length_ns: i64) -> View {
+        let from_unix_ns = now_unix_ns.saturating_sub(length_ns);
+        View { from_unix_ns, to_unix_ns: now_unix_ns, now_unix_ns, live: true, refresh_s: 60 }
+    }
+}
+
 /// Where the page stands in what the server knows.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -60,4 +68,16 @@ struct NoData<'a> {
 pub fn render_nothing(problem: &str, view: View) -> Result<Vec<u8>, NoPage> {
     let data = NoData { format: 1, problem, view: view.into() };
     REPORT_PAGE.map(|page| fill(page, "Disk I/O – iolens", &script_safe(&data))).ok_or(NoPage)
+}
+
+/// What the page allows itself, for the header of a server that sends it; `None` if this program was built without it.
+pub fn content_security_policy() -> Option<&'static str> {
+    let (_, rest) = REPORT_PAGE?.split_once("Content-Security-Policy\" content=\"")?;
+    Some(rest.split_once('"')?.0)
+}
+
+/// Whether this program was built with the page.
+#[cfg(test)]
+pub fn has_page() -> bool {
+    REPORT_PAGE.is_some()
 }

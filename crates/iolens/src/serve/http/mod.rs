@@ -8,6 +8,7 @@ mod guard;
 mod health;
 mod listen;
 mod metrics;
+mod page;
 mod problem;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -157,7 +158,7 @@ impl App {
 
 fn router(app: Arc<App>) -> Router {
     Router::new()
-        .route("/", get(index))
+        .route("/", get(page::front))
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics::metrics))
         .merge(api::routes())
@@ -165,27 +166,6 @@ fn router(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(async || Problem::new(StatusCode::METHOD_NOT_ALLOWED, "not with this method"))
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::admit))
         .with_state(app)
-}
-
-/// What there is, for people with curl.
-const INDEX: &str = "iolens serve\n
-/healthz            whether everything is recorded
-/metrics            for Prometheus
-/api/v1/recordings  what there is, and how fine
-/api/v1/devices     names and numbers of the devices
-/api/v1/series      rates, latencies and busy time: from, to, step, by, device
-/api/v1/heatmap     I/Os by time and latency: from, to, class, part
-/api/v1/ios         single I/Os: from, to, limit
-/api/v1/actors      who had most I/O time: from, to, by
-/api/v1/findings    what stands out: from, to
-/api/v1/report      all analyses: from, to
-/api/v1/live        what happens, as server-sent events
-/api/v1/mark        (POST) a remark on the time line: text
-/api/v1/openapi.json
-";
-
-async fn index() -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], INDEX).into_response()
 }
 
 async fn healthz(State(app): State<Arc<App>>) -> Response {

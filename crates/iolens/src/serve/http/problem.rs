@@ -46,8 +46,12 @@ impl Problem {
         Problem::new(status, text)
     }
 
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Its line.
-    #[cfg(test)]
     pub fn detail(&self) -> &str {
         &self.detail
     }

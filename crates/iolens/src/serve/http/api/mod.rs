@@ -79,7 +79,7 @@ impl App {
     }
 
     /// The recordings that a request is about: those of the one host that it names, or of the only one.
-    fn place(&self, params: &Params) -> PathBuf {
+    pub fn place(&self, params: &Params) -> PathBuf {
         match params.get("host") {
             Some(host) => self.root.join(Root::host_directory(host)),
             None => self.root.clone(),
@@ -107,4 +107,4 @@ pub fn rfc3339(unix_ns: i64) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

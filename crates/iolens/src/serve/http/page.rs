@@ -1,0 +1,218 @@
+//! `/`: the report's page of any stretch of time, live where the stretch ends now; plain text for those who ask without a
+//! browser.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant as Clock;
+
+use anyhow::{Context as _, Result};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use iolens_core::analysis::timeline::GroupBy;
+use iolens_core::store::read_rates;
+use iolens_observe::topology::wall_clock_ns;
+
+use super::App;
+use super::api::{Params, typed};
+use super::problem::Problem;
+use crate::engine::choose::{self, Chosen};
+use crate::engine::layers::Layers;
+use crate::engine::page::{Beside, page};
+use crate::engine::report::analyse;
+use crate::engine::{Instant, WindowArgs, names, report_tables, window};
+use crate::present::html::{Note, NoteLevel, View, content_security_policy, render_nothing};
+use crate::streams::heard;
+
+/// What there is, for people with curl.
+const INDEX: &str = "iolens serve\n
+/                   with a browser: what happened, live and in the past
+/healthz            whether everything is recorded
+/metrics            for Prometheus
+/api/v1/recordings  what there is, and how fine
+/api/v1/devices     names and numbers of the devices
+/api/v1/series      rates, latencies and busy time: from, to, step, by, device
+/api/v1/heatmap     I/Os by time and latency: from, to, class, part
+/api/v1/ios         single I/Os: from, to, limit
+/api/v1/actors      who had most I/O time: from, to, by
+/api/v1/findings    what stands out: from, to
+/api/v1/report      all analyses: from, to
+/api/v1/live        what happens, as server-sent events
+/api/v1/mark        (POST) a remark on the time line: text
+/api/v1/openapi.json
+";
+/// A live page takes at most this part of a core.
+const SHARE: f64 = 0.01;
+/// Seconds between two looks of a live page.
+const REFRESH_S: std::ops::RangeInclusive<f64> = 5.0..=300.0;
+const QUARTER_NS: i64 = 900_000_000_000;
+
+/// `GET /`.
+pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) -> Response {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|v| v.to_str().ok());
+    if !accepts.flat_map(|v| v.split(',')).any(|v| v.trim().starts_with("text/html")) {
+        return typed("text/plain; charset=utf-8", INDEX.to_owned());
+    }
+    let (params, asked) = match asked(&uri) {
+        Ok(asked) => asked,
+        Err(problem) => return nothing(&problem, View { live: false, ..View::last(wall_clock_ns(), QUARTER_NS) }),
+    };
+    let (place, view) = (app.place(&params), view(&asked));
+    match app.read(move || made(&place, &asked, view)).await {
+        Ok(said) => html(StatusCode::OK, said.answer),
+        Err(problem) => nothing(&problem, view),
+    }
+}
+
+fn asked(uri: &Uri) -> Result<(Params, WindowArgs), Problem> {
+    let params = Params::of(uri, &["host", "from", "to", "at"])?;
+    let window = params.window()?;
+    Ok((params, window))
+}
+
+/// The stretch that was requested, whatever is known of it.
+fn view(asked: &WindowArgs) -> View {
+    let now = wall_clock_ns();
+    let wall = |at: Option<Instant>| match at {
+        Some(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).ok(),
+        _ => None,
+    };
+    if let Some(at) = wall(asked.at) {
+        let (from_unix_ns, to_unix_ns) = (at - choose::AROUND_NS, at + choose::AROUND_NS);
+        return View { from_unix_ns, to_unix_ns, live: false, ..View::last(now, QUARTER_NS) };
+    }
+    let to_unix_ns = wall(asked.to).unwrap_or(now);
+    let from_unix_ns = wall(asked.from).unwrap_or(to_unix_ns - QUARTER_NS);
+    // A time of the future, and one that was now when it was read.
+    let live = to_unix_ns >= now - 1_000_000_000;
+    View { from_unix_ns, to_unix_ns, live, ..View::last(now, QUARTER_NS) }
+}
+
+/// The page of the longest recorded part of the stretch.
+fn made(place: &Path, asked: &WindowArgs, view: View) -> Result<Vec<u8>> {
+    let begin = Clock::now();
+    let parts = choose::all(place, asked)?;
+    let n = parts.len();
+    let resolved = parts.into_iter().map(|Chosen { recording, window: asked }| {
+        let (range, notes) = heard(|| window::resolve_for_analysis(&recording, &asked));
+        range.map(|range| (recording, range, notes))
+    });
+    let mut resolved = resolved.collect::<Result<Vec<_>>>()?;
+    resolved.sort_by_key(|(_, range, _)| range.end - range.start);
+    let (recording, range, mut said) = resolved.pop().context("no recording holds this time")?;
+    if n > 1 {
+        said.push(format!(
+            "This time spans {n} recordings: the longest part of it is shown. ← and → lead to the others."
+        ));
+    }
+    let (names, layers) = (names::read(&recording, range.end)?, Layers::of(&recording, GroupBy::All)?);
+    let (report, more) = heard(|| analyse(&recording, &range, &names, &layers, (BTreeMap::new(), Vec::new())));
+    let mut report = report?;
+    said.extend(more);
+    let rates = read_rates(recording.path())?;
+    report_tables::add(&recording, &rates, range.clone(), &BTreeMap::new(), &mut report);
+    let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
+    let note = |text: String| Note { topic: "Time".to_owned(), level: NoteLevel::Info, text };
+    let notes: Vec<Note> = said.into_iter().map(note).collect();
+    let refresh_s = (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
+    let view = View { refresh_s: refresh_s as u32, ..view };
+    page(&recording, &range, &report, &names, (tables, &layers), Beside { notes: &notes, view: Some(view) })
+}
+
+/// Why there is nothing, with the way to other times.
+fn nothing(problem: &Problem, view: View) -> Response {
+    match render_nothing(problem.detail(), view) {
+        Ok(page) => html(problem.status(), page),
+        Err(without_page) => {
+            Problem::new(problem.status(), format!("{}; {without_page}", problem.detail())).into_response()
+        }
+    }
+}
+
+fn html(status: StatusCode, page: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(page));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    let policy = content_security_policy().map(|own| format!("{own}; frame-ancestors 'none'"));
+    if let Some(policy) = policy.and_then(|p| HeaderValue::from_str(&p).ok()) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::api::tests::{at, lake};
+    use super::super::tests::{ask, block_on};
+    use super::*;
+    use crate::present::html::has_page;
+    use serde_json::Value;
+
+    fn browse(app: &Arc<App>, uri: &str) -> (Response, String) {
+        let headers = [("host", "localhost"), ("accept", "text/html,application/xhtml+xml;q=0.9")];
+        let (response, body) = block_on(ask(app, "GET", uri, &headers));
+        (response, body.as_str().unwrap().to_owned())
+    }
+
+    fn data(page: &str) -> Value {
+        let (_, rest) = page.split_once("id=\"iolens-data\">").unwrap();
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    /// Reads and writes of the one device.
+    fn ios(data: &Value) -> i64 {
+        let device = &data["devices"][0];
+        ["read", "write"].iter().map(|class| device[class]["ios"].as_i64().unwrap()).sum()
+    }
+
+    #[test]
+    fn browsers_get_the_page_of_a_stretch_and_others_the_list() {
+        let (_dir, app) = lake();
+        let (response, body) = block_on(ask(&app, "GET", "/", &[("host", "localhost"), ("accept", "*/*")]));
+        assert!(response.status().is_success() && body.as_str().unwrap().contains("/api/v1/series"));
+        if !has_page() {
+            eprintln!("SKIP: built without the page");
+            return;
+        }
+        let (response, page) = browse(&app, &format!("/?from={}&to={}", at(30), at(90)));
+        assert_eq!(response.status(), StatusCode::OK);
+        let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+        assert!(policy.contains("script-src 'sha256-") && policy.ends_with("frame-ancestors 'none'"), "{policy}");
+        let data = data(&page);
+        assert_eq!(data["view"]["live"], false);
+        assert_eq!(data["view"]["from_unix_s"].as_f64().unwrap() as i64, at(30).parse::<i64>().unwrap());
+        assert_eq!(ios(&data), 1200, "20 I/Os a second for a minute");
+        assert!(!page.contains("<b>e"), "names are data");
+    }
+
+    #[test]
+    fn a_stretch_over_two_recordings_shows_the_longer_part_and_an_empty_one_says_so() {
+        let (_dir, app) = lake();
+        if !has_page() {
+            eprintln!("SKIP: built without the page");
+            return;
+        }
+        let (response, page) = browse(&app, &format!("/?from={}&to={}", at(100), at(320)));
+        assert_eq!(response.status(), StatusCode::OK);
+        let shown = data(&page);
+        assert_eq!(ios(&shown), 1600, "80 s of the first, not 20 s of the second");
+        let notes = shown["quality"].as_array().unwrap();
+        assert!(notes.iter().any(|n| n["text"].as_str().unwrap().contains("spans 2 recordings")), "{notes:?}");
+        for (uri, why) in [
+            (format!("/?from={}&to={}", at(200), at(250)), "no recording holds"),
+            ("/?form=1".to_owned(), "no such parameter"),
+            (format!("/?from={}&to={}", at(50), at(40)), "not after"),
+        ] {
+            let (response, page) = browse(&app, &uri);
+            assert!(response.status().is_client_error(), "{uri}: {}", response.status());
+            let problem = data(&page)["problem"].as_str().unwrap().to_owned();
+            assert!(problem.contains(why), "{uri}: {problem}");
+        }
+        let (_, page) = browse(&app, "/");
+        assert_eq!(data(&page)["view"]["live"], true, "the last quarter of an hour, of which nothing is known");
+    }
+}
