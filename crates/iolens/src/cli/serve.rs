@@ -39,7 +39,7 @@ pub struct ServePlan {
     /// Where the I/Os come from [default: auto]
     #[arg(long, value_parser = source_choice())]
     pub source: Option<SourceChoice>,
-    /// Answer here: ADDR:PORT, [ADDR]:PORT or unix:PATH [default: 127.0.0.1:9950]
+    /// Answer here: ADDR:PORT (an IPv6 address in brackets) or unix:PATH [default: 127.0.0.1:9950]
     #[arg(long, value_name = "PLACE")]
     pub listen: Option<Listen>,
     /// Record nothing: show the recordings of --rec (a recording or a root), which needs no privileges
