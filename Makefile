@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test calibrate lint doc schema bench bpf bpf-check kernels python python-spark web clean
+.PHONY: help demo build test package package-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,10 @@ package: web ## a .deb and a static tar.gz, target/package/
 package-test: package ## install the .deb in a clean Debian root, record, ask, purge: nothing remains
 	@ci/setup.sh package
 	packaging/test.sh
+
+metrics-test: build ## the metrics of serve beside the real node_exporter, in a real Prometheus: dashboard and alerts
+	@ci/setup.sh metrics
+	packaging/metrics_test.py target/release/iolens
 
 calibrate: ## how often findings are wrong and right, over simulated recordings; writes the tables of docs/findings.md (minutes)
 	IOLENS_FULL=1 IOLENS_DOCS=$(CURDIR)/docs/findings.md \

@@ -11,6 +11,7 @@ declare -A need=(
           util-linux:losetup kmod:modprobe python3-venv:/usr/share/doc/python3-venv chromium:chromium poppler-utils:pdftoppm"
   [kernels]="qemu-system-x86:qemu-system-x86_64 cpio:cpio busybox-static:/bin/busybox gcc:cc kmod:depmod dmsetup:dmsetup mdadm:mdadm lvm2:lvm e2fsprogs:mkfs.ext4
              binutils:strip python3-venv:/usr/share/doc/python3-venv"
+  [metrics]="prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter fio:fio"
   [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
   [spark]="openjdk-17-jre-headless:java python3-venv:/usr/share/doc/python3-venv"
   [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"

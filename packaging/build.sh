@@ -35,6 +35,8 @@ cp "$program" "$tree/bin/"
 cp -r "$out/root/share" "$tree/"
 cp packaging/etc/iolens.toml "$tree/etc/"
 cp packaging/systemd/iolens.service "$tree/lib/systemd/system/"
+mkdir -p "$tree/share/iolens"
+cp -r packaging/prometheus packaging/grafana "$tree/share/iolens/"
 cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$tree/"
 # The same input gives the same archive.
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C "$out" -czf "$out/$name.tar.gz" "$name"
