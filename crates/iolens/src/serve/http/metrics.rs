@@ -56,7 +56,7 @@ fn own(app: &App, writer: &mut ExpositionWriter) {
     cost.max_rss_bytes.into_iter().for_each(|b| writer.sample("iolens_max_rss_bytes", &[], b as f64));
 }
 
-/// Names of devices that are told apart: of two with one name the second has its number.
+/// A name for each device: of two with one name the second has its number.
 fn names(totals: &Totals) -> BTreeMap<DevId, String> {
     let mut taken = BTreeSet::new();
     let mut names = BTreeMap::new();
