@@ -7,9 +7,10 @@ use iolens_core::private::Access;
 use iolens_core::rollup::{RollupBuilder, minutes};
 use iolens_core::store::{IoColumns, Recording, read_rollups, write_missing_rollups};
 
+use crate::rollups::MINUTE_NS;
+
 /// I/Os that began so long before are in flight in the first second that is missing.
 const REACH_NS: i64 = 60_000_000_000;
-const MINUTE_NS: i64 = 60_000_000_000;
 
 /// Computes and writes what is missing in the recording at `path`; how many rows of seconds that was.
 ///

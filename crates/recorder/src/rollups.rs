@@ -5,7 +5,8 @@ use iolens_core::model::{Io, Observation, Rollup};
 use iolens_core::rollup::{RollupBuilder, minutes};
 use iolens_core::store::RecordingWriter;
 
-const MINUTE_NS: i64 = 60_000_000_000;
+/// Files hold whole minutes.
+pub const MINUTE_NS: i64 = 60_000_000_000;
 /// So much time is in one file. What a killed recorder had not written is computed from its I/Os at the next start, which
 /// reads some ten million of them in a second.
 const FILE_NS: i64 = 10 * MINUTE_NS;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use iolens_core::analysis::bursts::links::Link;
 use iolens_core::analysis::timeline::{Differences, GroupBy};
 use iolens_core::analysis::{Report, ReportBuilder, Window};
-use iolens_core::model::DevId;
+use iolens_core::model::{DevId, IntervalRates};
 use iolens_core::store::{IoColumns, Recording, read_rates, read_stages};
 
 use super::layers::Layers;
@@ -64,17 +64,29 @@ pub fn facts(recording: &Recording, layers: &Layers) -> RecordingFacts {
     }
 }
 
+/// A report and what it was made with.
+pub struct Analysed {
+    /// All analyses.
+    pub report: Report,
+    /// Of control groups and files.
+    pub names: Names,
+    /// What is counted once of stacked devices.
+    pub layers: Layers,
+    /// Imported rates; empty without a table.
+    pub rates: Vec<IntervalRates>,
+}
+
 /// The report of `range` with nothing known beside the recording.
 ///
 /// # Errors
 /// As [`analyse`].
-pub fn plain(recording: &Recording, range: &Range<i64>) -> Result<(Report, RecordingFacts)> {
+pub fn plain(recording: &Recording, range: &Range<i64>) -> Result<Analysed> {
     let names = names::read(recording, range.end)?;
     let layers = Layers::of(recording, GroupBy::All)?;
     let mut report = analyse(recording, range, &names, &layers, (BTreeMap::new(), Vec::new()))?;
     let rates = read_rates(recording.path())?;
     report_tables::add(recording, &rates, range.clone(), &BTreeMap::new(), &mut report);
-    Ok((report, facts(recording, &layers)))
+    Ok(Analysed { report, names, layers, rates })
 }
 
 #[cfg(test)]

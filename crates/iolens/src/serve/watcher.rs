@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use iolens_observe::topology::wall_clock_ns;
+use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
-use rustix::process::setpriority_process;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::Sender;
 
@@ -37,7 +36,6 @@ const JOIN_NS: i64 = 10 * SECOND_NS;
 const MAX_COMMAND: Duration = Duration::from_secs(10);
 /// Signals to end are looked for this often.
 const POLL: Duration = Duration::from_millis(100);
-const NICE: i32 = 10;
 
 /// What watches has counted, and how many I/Os there have been.
 #[derive(Debug, Default)]
@@ -139,8 +137,7 @@ impl Drop for Watcher {
 }
 
 fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
-    // Where it may not, it competes as before.
-    let _unchanged = setpriority_process(None, NICE).is_err();
+    lower_this_thread();
     let (mut memory, mut seen, mut window_ns) = (Memory::default(), 0, WINDOW_NS);
     let mut next = Instant::now() + PERIOD;
     while !found.ends.load(Ordering::Relaxed) {
@@ -176,7 +173,7 @@ fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
         let mut all = Vec::new();
         for Chosen { recording, window: asked } in choose::all(host_dir, &asked)? {
             let range = window::resolve_for_analysis(&recording, &asked)?;
-            let (report, _) = report::plain(&recording, &range)?;
+            let report = report::plain(&recording, &range)?.report;
             let (meta, start_ns) = (recording.meta(), recording.meta().start_unix_ns);
             all.extend(report.findings.iter().map(|f| {
                 let said = report_json::finding_value(f, meta);

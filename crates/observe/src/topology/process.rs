@@ -24,6 +24,14 @@ pub fn prefer_this_thread() -> bool {
     rustix::process::setpriority_process(None, PREFERRED_NICE).is_ok()
 }
 
+/// Lets ordinary threads run before the calling one: recording comes first. Linux lowers this thread alone; where it may not,
+/// the thread competes as before.
+pub fn lower_this_thread() {
+    let _unchanged = rustix::process::setpriority_process(None, LOWERED_NICE).is_err();
+}
+
+const LOWERED_NICE: i32 = 10;
+
 /// Halfway to the highest priority: above ordinary work, below what an administrator set higher on purpose.
 const PREFERRED_NICE: i32 = -10;
 

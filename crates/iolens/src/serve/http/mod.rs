@@ -23,8 +23,7 @@ use axum::http::StatusCode;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use iolens_observe::topology::Host;
-use rustix::process::setpriority_process;
+use iolens_observe::topology::{Host, lower_this_thread};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::Sender;
@@ -51,8 +50,6 @@ const MAX_READERS: usize = 2;
 const THREADS: usize = 2;
 /// The owner, and the group that the directory's administrator gives it.
 const SOCKET_MODE: u32 = 0o660;
-/// Recording comes first.
-const NICE: i32 = 10;
 /// A token that is shorter can be guessed.
 const MIN_TOKEN_BYTES: usize = 16;
 
@@ -236,7 +233,7 @@ impl Server {
             .worker_threads(THREADS)
             .max_blocking_threads(MAX_READERS * 2)
             .thread_name("iolens-http")
-            .on_thread_start(give_way)
+            .on_thread_start(lower_this_thread)
             .enable_all()
             .build()
             .context("the server's threads could not be started")?;
@@ -247,11 +244,6 @@ impl Server {
         });
         Ok(Server { runtime: Some(runtime), place })
     }
-}
-
-/// Linux lowers the calling thread alone. Where it may not, it competes as before.
-fn give_way() {
-    let _unchanged = setpriority_process(None, NICE).is_err();
 }
 
 impl Drop for Server {

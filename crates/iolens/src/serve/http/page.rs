@@ -1,7 +1,6 @@
 //! `/`: the report's page of any stretch of time, live where the stretch ends now; plain text for those who ask without a
 //! browser.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant as Clock;
@@ -11,18 +10,15 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use iolens_core::analysis::timeline::GroupBy;
-use iolens_core::store::read_rates;
 use iolens_observe::topology::wall_clock_ns;
 
 use super::App;
 use super::api::{Params, typed};
 use super::problem::Problem;
 use crate::engine::choose::{self, Chosen};
-use crate::engine::layers::Layers;
 use crate::engine::page::{Beside, page};
-use crate::engine::report::analyse;
-use crate::engine::{Instant, WindowArgs, names, report_tables, window};
+use crate::engine::report::{Analysed, plain};
+use crate::engine::{Instant, WindowArgs, window};
 use crate::present::html::{Note, NoteLevel, View, content_security_policy, render_nothing};
 use crate::streams::heard;
 
@@ -107,12 +103,9 @@ fn made(place: &Path, asked: &WindowArgs, view: View) -> Result<Vec<u8>> {
             "This time spans {n} recordings: the longest part of it is shown. ← and → lead to the others."
         ));
     }
-    let (names, layers) = (names::read(&recording, range.end)?, Layers::of(&recording, GroupBy::All)?);
-    let (report, more) = heard(|| analyse(&recording, &range, &names, &layers, (BTreeMap::new(), Vec::new())));
-    let mut report = report?;
+    let (analysed, more) = heard(|| plain(&recording, &range));
+    let Analysed { report, names, layers, rates } = analysed?;
     said.extend(more);
-    let rates = read_rates(recording.path())?;
-    report_tables::add(&recording, &rates, range.clone(), &BTreeMap::new(), &mut report);
     let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
     let note = |text: String| Note { topic: "Time".to_owned(), level: NoteLevel::Info, text };
     let notes: Vec<Note> = said.into_iter().map(note).collect();

@@ -29,9 +29,10 @@ pub async fn report(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
         .read(move || {
             let Chosen { recording, window: asked } = choose::one(&place, &asked)?;
             let range = window::resolve_for_analysis(&recording, &asked)?;
-            let (report, facts) = report::plain(&recording, &range)?;
+            let analysed = report::plain(&recording, &range)?;
+            let facts = report::facts(&recording, &analysed.layers);
             let requests = files::if_recorded(&recording, &range, By::Class)?;
-            Ok(report_json::render(&report, recording.meta(), &facts, requests.as_ref()))
+            Ok(report_json::render(&analysed.report, recording.meta(), &facts, requests.as_ref()))
         })
         .await?;
     Ok(typed("application/json", said.answer))
@@ -69,7 +70,7 @@ pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response,
             let mut found = Vec::new();
             for Chosen { recording, window: asked } in choose::all(&place, &asked)? {
                 let range = window::resolve_for_analysis(&recording, &asked)?;
-                let (report, _) = report::plain(&recording, &range)?;
+                let report = report::plain(&recording, &range)?.report;
                 let start_ns = recording.meta().start_unix_ns;
                 found.extend(report.findings.iter().map(|f| {
                     let (from_ns, to_ns) = (start_ns.saturating_add(f.from_ns), start_ns.saturating_add(f.to_ns));
