@@ -180,7 +180,7 @@ def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> No
     subprocess.run([*write, "bs=1M", "count=16"], stderr=subprocess.DEVNULL, check=False)
     fires("IolensIoErrors")
 
-    # The rings overflow while nobody empties them.
+    # The rings overflow while they are not emptied.
     flood = load(processes, loops[0], 64, 20, "4k")
     time.sleep(2)
     service.send_signal(signal.SIGSTOP)

@@ -190,7 +190,7 @@ fn moved(mut o: Observation, from_ns: i64) -> Observation {
         Observation::Mark(m) => of(&mut m.at_ns),
         Observation::Name(n) => of(&mut n.at_ns),
         Observation::Request(r) => {
-            // It may have begun before the recording.
+            // It may have started before the recording.
             r.start_ns -= from_ns;
             of(&mut r.end_ns);
         }

@@ -1,4 +1,4 @@
-//! What a recorder shows to somebody beside it, who may be too slow: then the view misses something, never the recording.
+//! What a recorder shows to a viewer beside it, which may be too slow: then the view misses something, never the recording.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -72,7 +72,7 @@ from running group by {key}, class order by {key}, class"""
 def noisy(by: str) -> str:
     """Time that I/Os took beyond their actor's own median, charged second by second to those who used the device.
 
-    An actor's share of a second's device time is its share of the blame; its own share of its own excess is nobody's cost.
+    An actor's share of a second's device time is its share of the blame; its own share of its own excess costs no one else.
     """
     actor, names = "concat(coalesce(comm, ''), '[', cast(tgid as string), ']')", ""
     if by == "cgroup":

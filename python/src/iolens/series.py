@@ -72,7 +72,7 @@ def series_sql(from_ns: int, to_ns: int, step_ns: int, by: str, extended: bool) 
     of_device = "and (m.label is null or m.label = r.label)" if by == "device" else ""
     seen = "r.ios" if by == "device" else "sum(r.ios) over (partition by slot)"
     # Idle groups have no row but devices, which are known; a slot without any group has one without a name.
-    nobody = (
+    no_actor = (
         "select slot, null as label from slots where slot not in (select slot from rows_with_group)"
         if by not in ("all", "device")
         else "select slot, label from slots, always"
@@ -94,7 +94,7 @@ flights as (
         from cuts) group by slot, label),
 rows_with_group as (
     select slot, label from flows {"union select slot, label from flights" if extended else ""}),
-wanted as (select slot, label from rows_with_group union {nobody}),
+wanted as (select slot, label from rows_with_group union {no_actor}),
 times as (select slot, {from_ns} + slot * {step_ns} as from_ns,
                  least({from_ns} + (slot + 1) * {step_ns}, {to_ns}) as to_ns from slots),
 filled as (

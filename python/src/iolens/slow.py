@@ -245,7 +245,7 @@ def _judge_day(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Ite
 
 
 def _is_shared(load: Floats, row: Ints, devices: int) -> npt.NDArray[np.bool_]:
-    """Which loads at least three devices have reached: beyond them there is nobody to compare with."""
+    """Which loads at least three devices have reached: beyond them there is no peer to compare with."""
     lowest, highest = np.full(devices, np.inf), np.full(devices, -np.inf)
     np.minimum.at(lowest, row, load)
     np.maximum.at(highest, row, load)

@@ -2,7 +2,7 @@
 //!
 //! I/Os come in the order of completion, and one that is in flight for a minute is known at its end only. So a second is
 //! complete a minute later, and of an I/O that takes longer the last minute counts as in flight. Busy time is exact for I/Os
-//! of up to two seconds; where a longer one begins, its second may be busier by what nobody else kept busy after it began.
+//! of up to two seconds; where a longer one begins, its second may be busier by what no other I/O kept busy after it began.
 
 use std::collections::{BTreeMap, VecDeque};
 

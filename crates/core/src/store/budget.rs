@@ -1,7 +1,7 @@
 //! The size limit of a recording root: across recordings, restarts and hosts.
 //!
 //! Single I/Os go first, the oldest recording's first, then the oldest rollups of a second, then whole recordings. Only
-//! recordings that nobody writes to are touched; the one that grows keeps its own limit ([`super::WriterOptions`]).
+//! recordings that no process writes to are touched; the one that grows keeps its own limit ([`super::WriterOptions`]).
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -141,7 +141,7 @@ enum Tier {
     Whole,
 }
 
-/// Opens a recording of this user's own: nobody else can have put something else there.
+/// Opens a recording of this user's own: no other user can have put something else there.
 fn own(path: &Path, access: Access) -> Result<PrivateDir, StoreError> {
     PrivateDir::open_own(path, access).map_err(|e| StoreError::io(path, "write to", e))
 }
@@ -202,7 +202,7 @@ fn on_disk(meta: &fs::Metadata) -> u64 {
     super::disk::allocated(meta.len())
 }
 
-/// Removes the single observations of a recording. First it says so: whatever happens after that, nobody takes what is
+/// Removes the single observations of a recording. First it says so: whatever happens after that, no reader takes what is
 /// missing for damage or for a quiet disk.
 fn drop_single(path: &Path, access: Access) -> Result<(), StoreError> {
     let dir = own(path, access)?;

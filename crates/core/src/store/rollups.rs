@@ -204,7 +204,7 @@ pub fn read_rollups(
     Ok(warnings)
 }
 
-/// Writes rollups that are missing in a recording that nobody writes to any more.
+/// Writes rollups that are missing in a recording that no process writes to any more.
 ///
 /// # Errors
 /// The recording is another user's, or the file system refuses.

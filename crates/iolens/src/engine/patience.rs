@@ -1,4 +1,4 @@
-//! How long the work that this thread does for somebody may take.
+//! How long the work that this thread does for a caller may take.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub fn until<T>(deadline: Instant, work: impl FnOnce() -> T) -> T {
 /// Called by engines between batches, on the thread that was asked.
 ///
 /// # Errors
-/// The time is over; never where nobody set a limit.
+/// The time is over; never where no limit was set.
 pub fn check() -> Result<(), TooSlow> {
     match DEADLINE.get() {
         Some(deadline) if Instant::now() > deadline => Err(TooSlow),

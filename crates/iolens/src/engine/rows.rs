@@ -55,7 +55,7 @@ pub fn group_name(devices: &[Device], names: &Names, key: GroupKey) -> String {
     }
 }
 
-/// Devices that somebody chose by their names.
+/// Devices that were chosen by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFilter(Option<BTreeSet<DevId>>);
 
@@ -80,7 +80,7 @@ impl DeviceFilter {
         Ok(DeviceFilter(Some(chosen)))
     }
 
-    /// Whether nobody chose.
+    /// Whether none was chosen.
     pub fn is_all(&self) -> bool {
         self.0.is_none()
     }

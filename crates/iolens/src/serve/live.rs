@@ -1,4 +1,4 @@
-//! Slots of 100 ms for those who watch; while nobody does, nothing is computed.
+//! Slots of 100 ms for those who watch; without a client nothing is computed.
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::stream::order::Hold;
@@ -27,7 +27,7 @@ pub struct Happened {
     pub data: String,
 }
 
-/// Makes rows while somebody listens.
+/// Makes rows while a client listens.
 #[derive(Debug)]
 pub struct Live {
     rows: Sender<Happened>,
@@ -80,7 +80,7 @@ impl Live {
             row.from_ns += self.start_unix_ns;
             row.to_ns += self.start_unix_ns;
             let name = group_name(&self.devices, &Names::default(), row.key);
-            // Nobody may have stayed.
+            // All clients may have left.
             drop(self.rows.send(Happened { event: "slot", data: writer.row(&row, &name).trim_end().to_owned() }));
         }
     }
@@ -106,7 +106,7 @@ mod tests {
             ..Seen::default()
         };
         live.take(&seen(&[S / 2], S));
-        assert!(live.timeline.is_none(), "nobody listens");
+        assert!(live.timeline.is_none(), "no client listens");
         let mut rows = live.sender().subscribe();
         live.take(&seen(&[], S));
         live.take(&seen(&[S + 150_000_000, S + 160_000_000], 4 * S));

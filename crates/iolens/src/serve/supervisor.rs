@@ -6,7 +6,7 @@ use sd_notify::NotifyState;
 /// Says that the loop runs, as often as the unit's `WatchdogSec` asks for.
 #[derive(Debug)]
 pub struct Supervisor {
-    /// `None`: nobody watches.
+    /// `None`: there is no watchdog.
     every_ns: Option<i64>,
     next_ns: i64,
 }

@@ -206,7 +206,7 @@ fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
         let mut counts = found.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((known.kind.clone(), severity)).or_default() += 1;
     }
-    // Nobody may watch.
+    // There may be no watcher.
     drop(outlets.live.send(Happened { event: "finding", data: text.clone() }));
     if let Some(command) = &outlets.command
         && let Err(e) = run(command, &text)

@@ -49,7 +49,7 @@ impl Serve {
         let mut child = Serve::spawn(root, device, "127.0.0.1:0", &[]);
         let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
         let address = said.find_map(|line| line.split_once("http://").map(|(_, at)| at.trim().to_owned()));
-        // Nobody may wait for the rest of it to be read.
+        // The reader of the rest may be gone.
         std::thread::spawn(move || said.for_each(drop));
         (Serve(child), address.expect("it says where it listens"))
     }

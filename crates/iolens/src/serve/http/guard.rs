@@ -139,7 +139,7 @@ fn check(app: &App, request: &Request, peer: Peer) -> Result<(), Problem> {
     if *method == Method::POST {
         app.rules.check_origin(headers)?;
     }
-    // Whether it runs is nobody's secret: probes of orchestrators carry no token.
+    // Whether it runs is no secret: probes of orchestrators carry no token.
     if request.uri().path() == "/healthz" && *method != Method::POST {
         return Ok(());
     }

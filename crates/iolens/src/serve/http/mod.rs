@@ -248,7 +248,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The recording's end does not wait for somebody's question.
+        // The recording's end does not wait for a client's question.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }

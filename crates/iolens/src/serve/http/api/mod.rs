@@ -67,7 +67,7 @@ impl App {
         let turn = Arc::clone(&self.readers).acquire_owned().await;
         let turn = turn.map_err(|_| Problem::busy("the server ends"))?;
         let done = tokio::task::spawn_blocking(move || {
-            // Held until the work ends, not until nobody waits for it any more.
+            // Held until the work ends, not until no client waits for it any more.
             let _turn = turn;
             heard(|| patience::until(deadline, work))
         });

@@ -254,7 +254,7 @@ fn actors_add_up_and_marks_reach_the_recorder() {
     assert_eq!(post("/api/v1/mark?text=deploy", "Bearer no"), 401);
     assert!(marks.try_recv().is_err());
     assert_eq!(post("/api/v1/mark?text=deploy%20one", right), 200);
-    assert_eq!(post("/api/v1/mark?text=two", right), 503, "nobody takes them");
+    assert_eq!(post("/api/v1/mark?text=two", right), 503, "no recorder takes them");
     assert_eq!(marks.try_recv().unwrap(), "deploy one");
     assert_eq!(post("/api/v1/mark?text=a%0Ab", right), 400);
     assert_eq!(post("/api/v1/mark", right), 400);
