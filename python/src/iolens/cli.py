@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 
+from . import program
 from .errors import IolensError
 from .lake import Lake, lake
 from .recording import open_recording
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     noisy.add_argument("--by", choices=["cgroup", "process"], default="cgroup")
     findings = of_root("findings", "what the program finds on each host", lambda a: _rows(lake(a.root).findings(not a.all)))
     findings.add_argument("--all", action="store_true", help="in all recordings, not only in each host's newest")
-    report = of_root("report", "the program's report on a host", _report)
+    report = of_root("report", "the program's report on a recording or a host; as text, or as JSON", _report)
     report.add_argument("--host", help="which host; needed where there are several")
     report.add_argument("--at", help="the minute around this moment, as of `iolens report --at`")
     slow = command("slow", "fail-slow devices beside the peers of their host", _slow)
@@ -86,14 +87,29 @@ def _rows(table: Any) -> list[dict[str, Any]]:
     return rows
 
 
+def _is_recording(path: str) -> bool:
+    return (Path(path) / "meta.json").is_file() or (Path(path) / "meta.json.bak").is_file()
+
+
 def _query(args: argparse.Namespace) -> list[dict[str, Any]]:
-    if (Path(args.root) / "meta.json").is_file() or (Path(args.root) / "meta.json.bak").is_file():
+    if _is_recording(args.root):
         return _rows(open_recording(args.root).sql(args.sql).to_arrow_table())
     return _rows(lake(args.root).query(args.sql))
 
 
-def _report(args: argparse.Namespace) -> dict[str, Any]:
-    return lake(args.root).report(args.host, args.at)
+def _report(args: argparse.Namespace) -> dict[str, Any] | str:
+    if args.format == "csv":
+        raise IolensError("a report is no table: choose --format table (text) or json")
+    when = ["--at", args.at] if args.at else []
+    if not _is_recording(args.root):
+        where = lake(args.root).report_arguments(args.host, args.at)
+    elif args.host:
+        raise IolensError(f"--host {args.host}: {args.root} is one recording")
+    else:
+        where = [args.root, *when]
+    if args.format == "table":
+        return program.run("report", *where)
+    return dict(program.run_json("report", *where, "--json"))
 
 
 def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -116,7 +132,10 @@ def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
     return [dataclasses.asdict(v) for v in found if args.all or v.slow]
 
 
-def _print(found: list[dict[str, Any]] | dict[str, Any], how: str) -> None:
+def _print(found: list[dict[str, Any]] | dict[str, Any] | str, how: str) -> None:
+    if isinstance(found, str):
+        sys.stdout.write(found)
+        return
     if how == "json" or isinstance(found, dict):
         json.dump(found, sys.stdout, default=str, indent=1)
         print()

@@ -145,13 +145,17 @@ class Lake:
 
     def report(self, host: str | None = None, at: str | None = None) -> dict[str, Any]:
         """The program's report on one host's recording at a time (`--at`), or its newest."""
+        return dict(program.run_json("report", *self.report_arguments(host, at), "--json"))
+
+    def report_arguments(self, host: str | None, at: str | None) -> list[str]:
+        """What `iolens report` is given for that."""
         self._local("report")
         paths = [path for name, _, path in self.files.recordings if host in (None, name)]
         hosts = sorted({name for name, _, _ in self.files.recordings})
         if not paths or (host is None and len(hosts) > 1):
             raise IolensError(f"choose one of the hosts {', '.join(hosts[:10])}")
-        when = ["--at", at] if at else []
-        return dict(program.run_json("report", os.path.dirname(paths[-1]), *when, "--json"))  # noqa: PTH120
+        # A host's directory, of which the time chooses; without one its newest recording.
+        return [os.path.dirname(paths[-1]), "--at", at] if at else [paths[-1]]  # noqa: PTH120
 
     def _local(self, what: str) -> None:
         if not self.files.is_local:

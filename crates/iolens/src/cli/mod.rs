@@ -5,6 +5,7 @@ pub mod iostat;
 mod lab;
 mod lab_fio;
 mod manual;
+mod query;
 mod serve;
 mod share;
 mod signal;
@@ -23,6 +24,7 @@ pub use import::ImportPlan;
 pub use lab::{LabCopies, LabExperiment, LabPlan, LabPoll};
 pub use lab_fio::{FioSweep, LabFio};
 pub use manual::{ManualPlan, write_manual};
+pub use query::QueryPlan;
 pub use serve::{Compat, ServePlan, USUAL_KEEP};
 pub use share::ShareArgs;
 pub use signal::{ActuatorChoice, EnterPlan, GuardPlan, ThrottlePlan, UtilPlan};
@@ -44,6 +46,7 @@ pub enum Plan {
     Doctor(DoctorPlan),
     Demo(DemoPlan),
     Files(FilesPlan),
+    Query(QueryPlan),
     Iostat(IostatPlan),
     Util(UtilPlan),
     Throttle(ThrottlePlan),

@@ -8,6 +8,7 @@ mod import;
 mod lab;
 mod limits;
 mod live;
+mod query;
 mod record;
 mod report;
 mod serve;
@@ -35,6 +36,7 @@ pub fn run(plan: Plan) -> Result<u8> {
         Plan::Doctor(p) => doctor::run(&p),
         Plan::Demo(p) => demo::run(&p),
         Plan::Files(p) => files::run(&p),
+        Plan::Query(p) => query::run(&p),
         Plan::Iostat(p) => Ok(crate::iostat::run(&[vec!["iolens".into(), "iostat".into()], p.words].concat())),
         Plan::Util(p) => util::run(&p),
         Plan::Throttle(p) => throttle::run(&p),

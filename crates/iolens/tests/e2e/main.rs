@@ -17,6 +17,7 @@ mod layout;
 mod machine;
 mod names;
 mod private;
+mod query;
 mod real_life;
 mod record;
 mod self_check;
