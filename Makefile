@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels python python-spark web clean
+.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,12 +40,18 @@ else
 	  ci/python.sh $(PYTHON_PACKAGE_ENV) -q; } 2>&1 | tee $(LOG); status=$$?; ci/totals.sh $(LOG) && exit $$status
 endif
 
-package: web ## a .deb and a static tar.gz, target/package/
+package: web ## a .deb, a static tar.gz, a container image's files and the wheel of the Python package: target/package/
 	CARGO="$(CARGO)" packaging/build.sh
 
 package-test: package ## install the .deb in a clean Debian root, record, ask, purge: nothing remains
 	@ci/setup.sh package
 	packaging/test.sh
+
+container-test: package ## the container image and the DaemonSet: schema, flags; built, run as another user than root, recording
+	@ci/setup.sh container
+	@[ -x target/venv-container/bin/python ] || { python3 -m venv target/venv-container && \
+	  target/venv-container/bin/pip install -q --disable-pip-version-check kubernetes-validate pyyaml; }
+	target/venv-container/bin/python packaging/container/test.py target/package
 
 metrics-test: build ## the metrics of serve beside the real node_exporter, in a real Prometheus: dashboard and alerts
 	@ci/setup.sh metrics
@@ -84,8 +90,9 @@ kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md
 	@ci/venv.sh $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --docs docs/kernels.md $(KERNEL)
 
-python: ## the Python package: style, types, tests, wheel (target/wheel)
+python: ## the Python package: style, types, tests, wheel (target/wheel), which is installed and asked
 	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q
+	@packaging/wheel_test.sh target/wheel
 
 python-spark: ## the package's questions on a Spark cluster of one master and two workers (minutes)
 	@ci/setup.sh spark

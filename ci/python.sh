@@ -26,5 +26,5 @@ cd python
 "$venv/bin/ruff" format -q --check .
 "$venv/bin/mypy"
 PYTHONPATH=src "$venv/bin/python" -m pytest "$@"
-"$venv/bin/python" -m build --wheel --no-isolation --outdir ../target/wheel . >/dev/null
-ls ../target/wheel/*.whl
+cd ..
+ci/wheel.sh "$venv" target/wheel

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs beyond Rust, Node and a C compiler, and says so.
 # Without root it names what is missing and goes on: tests that need it skip with a message.
-#   ci/setup.sh test | bench | bpf | kernels | package | spark | web
+#   ci/setup.sh test | bench | bpf | kernels | package | container | spark | web
 set -euo pipefail
 
 declare -A need=(
@@ -13,6 +13,7 @@ declare -A need=(
              binutils:strip python3-venv:/usr/share/doc/python3-venv"
   [metrics]="prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter fio:fio"
   [package]="mmdebstrap:mmdebstrap systemd:systemd-analyze man-db:man lintian:lintian"
+  [container]="podman:podman runc:runc libcap2-bin:/usr/sbin/getcap python3-venv:/usr/share/doc/python3-venv"
   [spark]="openjdk-17-jre-headless:java python3-venv:/usr/share/doc/python3-venv"
   [bench]="fio:fio blktrace:blkparse sysstat:iostat libbpf-tools:/usr/sbin/biolatency bpftrace:bpftrace linux-perf:perf"
 )

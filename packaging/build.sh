@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what is installed: a .deb and a static tar.gz of the same binary, target/package/. Neither depends on a library
-# of the machine that it is installed on.
+# Builds what is installed: a .deb and a static tar.gz of the same binary, the files of a container image with it, and
+# the wheel of the Python package; target/package/. None depends on a library of the machine that it is installed on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 CARGO=${CARGO:-cargo}
@@ -36,9 +36,17 @@ cp -r "$out/root/share" "$tree/"
 cp packaging/etc/iolens.toml "$tree/etc/"
 cp packaging/systemd/iolens.service "$tree/lib/systemd/system/"
 mkdir -p "$tree/share/iolens"
-cp -r packaging/prometheus packaging/grafana "$tree/share/iolens/"
+cp -r packaging/prometheus packaging/grafana packaging/kubernetes "$tree/share/iolens/"
+mkdir "$tree/share/iolens/container"
+cp packaging/container/Containerfile packaging/container/image.py "$tree/share/iolens/container/"
 cp README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT "$tree/"
 # The same input gives the same archive.
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C "$out" -czf "$out/$name.tar.gz" "$name"
 rm -rf "$tree" "$out/root"
+if command -v python3 >/dev/null; then
+  packaging/container/image.py "$out/$name.tar.gz" "$out/${name%-linux}-image.tar.gz"
+else
+  echo "SKIP: the files of the container image: python3 is missing"
+fi
+ci/wheel.sh target/venv-wheel "$out"
 ls -l "$out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the .deb in a clean Debian root, as a user would: doctor, a service that records real I/O, a question about it,
-# purge. Nothing may remain. Needs root, mmdebstrap and a Debian mirror; says SKIP without them.
+# SQL by the wheel in a new environment, purge. Nothing may remain. Needs root, mmdebstrap and a Debian mirror; says SKIP without them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 skip() { echo "SKIP: $*"; exit 0; }
@@ -55,6 +55,7 @@ written = max(d["write"]["bytes"] for d in devices if d.get("write"))
 assert written >= 16 << 20, f"16 MiB were written, the report knows {written} bytes"
 print(f"report: {written} bytes written")
 PY
+packaging/wheel_test.sh target/package "$root/usr/bin/iolens" "$root/var/lib/iolens"
 inside dpkg --purge iolens
 listing >"$work/after"
 diff "$work/before" "$work/after" || { echo "FAIL: the purge left something" >&2; exit 1; }

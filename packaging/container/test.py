@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Tries the container image and the DaemonSet as far as one machine can; needs root, podman (build) and runc (run).
+
+    test.py target/package
+
+The manifest is held against the API's schema, its flags against the program's help. The image is built from the Containerfile
+and started by an OCI runtime with what the manifest says: user, capabilities, no new privileges, read-only root, seccomp, host
+directories. As with containerd and CRI-O there are no ambient capabilities. It has to record real I/O and be healthy. What the
+machine lacks is skipped with a message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+MANIFEST = HERE.parent / "kubernetes/daemonset.yaml"
+# Whole, as of containers-common: conditions on capabilities are resolved here.
+SECCOMP = Path("/usr/share/containers/seccomp.json")
+LOAD = 8 << 20
+
+
+def skip(why: str) -> None:
+    print(f"SKIP: container: {why}")
+    sys.exit(0)
+
+
+def run(*words: object, **options: Any) -> str:
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise SystemExit(f"FAIL: container: {' '.join(map(str, words))}: {done.stderr or done.stdout}")
+    return done.stdout
+
+
+def check(holds: bool, what: str) -> None:
+    if not holds:
+        raise SystemExit(f"FAIL: container: {what}")
+
+
+def load_manifest() -> dict[str, dict[str, Any]]:
+    """Its objects by kind, held against the API's schema."""
+    try:
+        import kubernetes_validate
+        import yaml
+    except ImportError:
+        skip("kubernetes-validate and pyyaml are missing: run it with the environment of make container-test")
+    documents = list(yaml.safe_load_all(MANIFEST.read_text()))
+    for document in documents:
+        kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+    print(f"manifest: {len(documents)} objects are valid for Kubernetes {kubernetes_validate.latest_version()}")
+    return {document["kind"]: document for document in documents}
+
+
+def check_pod(pod: dict[str, Any], program: Path) -> dict[str, Any]:
+    """What no schema says: mounts have volumes, ports are those that are probed, flags exist. The container."""
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    (container,) = pod["containers"]
+    for each in [*pod["initContainers"], container]:
+        check({m["name"] for m in each["volumeMounts"]} <= volumes, f"{each['name']} mounts a volume that there is not")
+    version = run(program, "--version").split()[-1]
+    check(container["image"].endswith(f"/iolens:{version}"), f"the image is {container['image']}, the program {version}")
+    helped = run(program, container["args"][0], "--help")
+    for word in container["args"][1:]:
+        flag = word.split("=")[0]
+        check(re.search(rf"(?<![\w-]){flag}(?![\w-])", helped) is not None, f"{flag} is no flag of iolens {container['args'][0]}")
+    listen = next(w.split("=")[1] for w in container["args"] if w.startswith("--listen="))
+    (port,) = container["ports"]
+    check(listen == f"{port['hostIP']}:{port['containerPort']}", "the port is not the one of --listen")
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        target = container[probe].get("httpGet") or container[probe]["tcpSocket"]
+        check((target["host"], target["port"]) == (port["hostIP"], port["name"]), f"{probe} asks elsewhere")
+    print(f"manifest: flags and probes are the program's; it listens on {listen}")
+    return container
+
+
+def build(work: Path, archive: Path) -> Path:
+    """Builds the image; its root file system."""
+    context = work / "context"
+    context.mkdir()
+    shutil.copy(HERE / "Containerfile", context)
+    image = context / archive.name.replace("-linux.tar.gz", "-image.tar.gz")
+    run(sys.executable, HERE / "image.py", archive, image)
+    (work / "policy.json").write_text('{"default":[{"type":"insecureAcceptAnything"}]}')
+    podman = ["podman", "--root", work / "store", "--runroot", work / "run", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs"]
+    run(*podman, "build", "--signature-policy", work / "policy.json", "-t", "iolens:test", context)
+    config = json.loads(run(*podman, "image", "inspect", "iolens:test"))[0]["Config"]
+    check(config["User"] == "65532:65532" and config["Entrypoint"] == ["/usr/bin/iolens"], f"the image's configuration is {config}")
+    # Copied, as the image is unmounted with its store.
+    root = work / "rootfs"
+    mounted = run(*podman, "image", "mount", "iolens:test").strip()
+    run("cp", "-a", mounted, root)
+    run(*podman, "image", "umount", "iolens:test")
+    with tarfile.open(image) as packed:
+        for member in packed.getmembers():
+            check((root / member.name).exists(), f"{member.name} of the archive is not in the image")
+    check(config["Cmd"][0] == "serve" and (root / config["Entrypoint"][0].lstrip("/")).is_file(), "the image has no such program")
+    print(f"image: {sum(f.stat().st_size for f in root.rglob('*') if f.is_file()) >> 20} MiB, {run('getcap', root / 'usr/bin/iolens').strip()}")
+    return root
+
+
+def seccomp(capabilities: set[str]) -> dict[str, Any] | None:
+    """The runtimes' default profile for a container with these capabilities, as containerd 1.7 and Docker 23 have it.
+
+    The profile of containers-common (podman, CRI-O) allows `bpf` and `perf_event_open` to CAP_SYS_ADMIN only.
+    """
+    if not SECCOMP.is_file():
+        print(f"SKIP: container: {SECCOMP} is missing: no seccomp profile")
+        return None
+    profile = json.loads(SECCOMP.read_text())
+
+    def holds(rule: dict[str, Any]) -> bool:
+        only, never = rule.get("includes") or {}, rule.get("excludes") or {}
+        wanted = set(only.get("caps") or [])
+        return (not wanted or bool(wanted & capabilities)) and not set(never.get("caps") or []) & capabilities and (
+            "amd64" in (only.get("arches") or ["amd64"]) and "amd64" not in (never.get("arches") or [])
+        )
+
+    gated = {"bpf": "CAP_BPF", "perf_event_open": "CAP_PERFMON"}
+    rules = []
+    for rule in filter(holds, profile["syscalls"]):
+        names = [name for name in rule["names"] if name not in gated]
+        rules.append({k: rule[k] for k in ("action", "args", "errnoRet") if rule.get(k)} | {"names": names})
+    allowed = [name for name, capability in gated.items() if capability in capabilities]
+    rules = [{"names": allowed, "action": "SCMP_ACT_ALLOW"}, *(rule for rule in rules if rule["names"])]
+    return {"defaultAction": profile["defaultAction"], "architectures": ["SCMP_ARCH_X86_64"], "syscalls": rules}
+
+
+def bundle(work: Path, pod: dict[str, Any], container: dict[str, Any], recordings: Path) -> None:
+    """`config.json` of an OCI bundle, of what the manifest says."""
+    context = container["securityContext"]
+    check(context["capabilities"]["drop"] == ["ALL"], "some of the runtime's usual capabilities are kept")
+    capabilities = {f"CAP_{name}" for name in context["capabilities"]["add"]}
+    held = sorted(capabilities)
+    paths = {v["name"]: v["hostPath"]["path"] for v in pod["volumes"]} | {"recordings": str(recordings)}
+    mounts = [
+        {"destination": "/proc", "type": "proc", "source": "proc"},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
+    ]
+    for m in container["volumeMounts"]:
+        Path(paths[m["name"]]).mkdir(parents=True, exist_ok=True)
+        options = ["rbind", "rslave" if m.get("mountPropagation") else "rprivate", "ro" if m.get("readOnly") else "rw"]
+        mounts.append({"destination": m["mountPath"], "type": "bind", "source": paths[m["name"]], "options": options})
+    shared = {"network": pod.get("hostNetwork"), "uts": pod.get("hostNetwork"), "pid": pod.get("hostPID")}
+    config = {
+        "ociVersion": "1.0.2",
+        "process": {
+            "user": {"uid": context["runAsUser"], "gid": context["runAsGroup"]},
+            "args": ["/usr/bin/iolens", *container["args"]],
+            "env": ["PATH=/usr/bin"],
+            "cwd": "/",
+            "capabilities": {"bounding": held, "effective": held, "permitted": held, "inheritable": [], "ambient": []},
+            "noNewPrivileges": not context["allowPrivilegeEscalation"],
+        },
+        "root": {"path": str(work / "rootfs"), "readonly": context["readOnlyRootFilesystem"]},
+        "mounts": mounts,
+        "linux": {
+            "namespaces": [{"type": t} for t in ("mount", "ipc", "uts", "network", "pid") if not shared.get(t)],
+            "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
+            "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+            "seccomp": seccomp(capabilities),
+        },
+    }
+    if config["linux"]["seccomp"] is None:
+        del config["linux"]["seccomp"]
+    (work / "config.json").write_text(json.dumps(config))
+
+
+def record(work: Path, container: dict[str, Any], recordings: Path, disk: Path) -> None:
+    """Starts the container, writes to the disk, asks, ends it."""
+    listen = next(w.split("=")[1] for w in container["args"] if w.startswith("--listen="))
+    runc = ["runc", "--root", str(work / "runc")]
+    with (work / "log").open("wb") as log:
+        started = subprocess.Popen([*runc, "run", "--bundle", str(work), "iolens-test"], stdout=log, stderr=log)
+    try:
+        status = None
+        for _ in range(100):
+            if started.poll() is not None:
+                break
+            try:
+                with urllib.request.urlopen(f"http://{listen}/healthz", timeout=2) as answer:
+                    status = json.load(answer)
+                    break
+            except OSError:
+                time.sleep(0.2)
+        check(status is not None, f"it does not answer: {(work / 'log').read_text()}")
+        pid = json.loads(run(*runc, "state", "iolens-test"))["pid"]
+        kept = {k: v.strip() for k, v in (line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())}
+        check(kept["Uid"].split()[0] == str(container["securityContext"]["runAsUser"]), f"it runs as {kept['Uid']}")
+        print(f"container: healthy={status['healthy']}, user {kept['Uid'].split()[0]}, CapEff {kept['CapEff']}, NoNewPrivs {kept['NoNewPrivs']}")
+        run("dd", "if=/dev/zero", f"of={disk}", "bs=64K", f"count={LOAD >> 16}", "oflag=direct", "conv=fsync")
+        time.sleep(2)
+        run(*runc, "kill", "iolens-test", "TERM")
+        started.wait(60)
+    finally:
+        subprocess.run([*runc, "delete", "--force", "iolens-test"], capture_output=True, check=False)
+    check(started.returncode == 0, f"it ended with {started.returncode}: {(work / 'log').read_text()}")
+    print((work / "log").read_text().strip())
+
+
+def ask(program: Path, recordings: Path, disk: Path) -> None:
+    """Whether the recording has what was written, with process and control group."""
+    report = json.loads(run(program, "report", recordings, "--at", "now", "--json"))
+    (device,) = (d for d in report["devices"] if d["name"] == disk.name)
+    check(device["write"]["bytes"] >= LOAD, f"{LOAD} bytes were written, the report knows {device['write']['bytes']}")
+    groups = run(program, "zoom", recordings, "--at", "now", "--by", "cgroup", "--step", "1m", "--format", "csv")
+    names = {line.split(",")[1] for line in groups.splitlines()[1:]}
+    check(any(name.startswith("/") for name in names), f"no control group has its name: {names}")
+    processes = run(program, "zoom", recordings, "--at", "now", "--by", "process", "--step", "1m", "--format", "csv")
+    check("dd[" in processes or ",dd" in processes, "the process that wrote is not named")
+    print(f"container: {device['write']['bytes']} bytes written to {disk.name}, by name; control groups {sorted(names)}")
+
+
+def main() -> None:
+    archives = sorted(Path(sys.argv[1] if len(sys.argv) > 1 else "target/package").glob("iolens-*-linux.tar.gz"))
+    if not archives:
+        skip("there is no archive: make package")
+    work = Path(tempfile.mkdtemp(prefix="iolens-container-", dir="/var/tmp"))
+    loop = None
+    try:
+        with tarfile.open(archives[-1]) as archive:
+            archive.extractall(work / "archive", filter="data")
+        program = next((work / "archive").glob("*/bin/iolens"))
+        pod = load_manifest()["DaemonSet"]["spec"]["template"]["spec"]
+        container = check_pod(pod, program)
+        for tool in ("podman", "runc", "getcap", "losetup"):
+            if shutil.which(tool) is None or os.geteuid() != 0:
+                skip(f"{tool}, as root, is needed to build the image and to run it")
+        build(work, archives[-1])
+        recordings = work / "recordings"
+        recordings.mkdir()
+        os.chown(recordings, *(container["securityContext"][k] for k in ("runAsUser", "runAsGroup")))
+        bundle(work, pod, container, recordings)
+        (work / "disk").write_bytes(b"")
+        os.truncate(work / "disk", 4 * LOAD)
+        loop = Path(run("losetup", "--find", "--show", work / "disk").strip())
+        record(work, container, recordings, loop)
+        ask(program, recordings, loop)
+    finally:
+        if loop:
+            subprocess.run(["losetup", "--detach", str(loop)], check=False)
+        shutil.rmtree(work, ignore_errors=True)
+    print("container-test: built, started as the manifest says, recorded, asked")
+
+
+if __name__ == "__main__":
+    main()
