@@ -22,6 +22,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 IOLENS, NODE, PROMETHEUS = "127.0.0.1:19950", "127.0.0.1:19100", "127.0.0.1:19090"
+# The same with native histograms, which it gets by its own protocol.
+NATIVE = "127.0.0.1:19091"
 # What node_exporter knows and iolens does not show.
 NODE_ONLY = {"node_disk_info", "node_disk_filesystem_info", "node_disk_device_mapper_info", "node_disk_ata_rotation_rate_rpm",
              "node_disk_ata_write_cache", "node_disk_ata_write_cache_enabled"}
@@ -73,24 +75,38 @@ def compare_with_node() -> None:
     print(f"node_exporter: {len(theirs)} series of {len({n.split('{')[0] for n in theirs})} metrics agree")
 
 
-def query(expression: str) -> list:
-    answer = json.loads(get(PROMETHEUS, "/api/v1/query", query=expression))
+def query(expression: str, prometheus: str = PROMETHEUS) -> list:
+    answer = json.loads(get(prometheus, "/api/v1/query", query=expression))
     return answer["data"]["result"]
 
 
-def check_panels() -> None:
+def is_value(result: dict) -> bool:
+    return "histogram" in result or result["value"][1] != "NaN"
+
+
+def check_panels(prometheus: str) -> None:
     board = json.loads((HERE / "grafana/iolens.json").read_text())
     empty = []
     for panel in board["panels"]:
         for target in panel["targets"]:
             expression = target["expr"].replace("$__rate_interval", "10s").replace("$__range", "20s")
             expression = expression.replace("$device", ".*").replace("$instance", ".*")
-            results = query(expression)
-            if not any(r["value"][1] != "NaN" for r in results):
+            results = query(expression, prometheus)
+            if not any(is_value(r) for r in results):
                 empty.append(f"{panel['title']}: {expression}")
     if empty:
         sys.exit("FAIL: panels without data: " + "; ".join(empty))
-    print(f"dashboard: {sum(len(p['targets']) for p in board['panels'])} queries of {len(board['panels'])} panels have data")
+    print(f"dashboard in {prometheus}: {sum(len(p['targets']) for p in board['panels'])} queries of {len(board['panels'])} panels have data")
+
+
+def compare_quantiles() -> None:
+    """The same p90 from classic and from native buckets, within the width of a classic one."""
+    classic = "histogram_quantile(0.9, sum by (le) (rate(iolens_io_total_seconds_bucket[20s])))"
+    native = "histogram_quantile(0.9, sum(rate(iolens_io_total_seconds[20s])))"
+    values = [float(query(q, p)[0]["value"][1]) for q, p in ((classic, PROMETHEUS), (native, NATIVE))]
+    if not 1 / 1.5 < values[0] / values[1] < 1.5:
+        sys.exit(f"FAIL: p90 is {values[0]} s by classic buckets and {values[1]} s by native ones")
+    print(f"p90: {values[0]:.6f} s by classic buckets, {values[1]:.6f} s by native ones")
 
 
 def firing() -> set[str]:
@@ -162,17 +178,22 @@ def run(program: Path, work: Path, processes: Processes, loops: list[str]) -> No
         "rule_files": [str(rules)],
         "scrape_configs": [{"job_name": "iolens", "static_configs": [{"targets": [IOLENS]}]}],
     }))
-    processes.start("prometheus", f"--config.file={config}", f"--storage.tsdb.path={work}/tsdb", f"--web.listen-address={PROMETHEUS}")
+    for address, more in ((PROMETHEUS, []), (NATIVE, ["--enable-feature=native-histograms"])):
+        storage = f"--storage.tsdb.path={work}/tsdb-{address}"
+        processes.start("prometheus", f"--config.file={config}", storage, f"--web.listen-address={address}", *more)
     wait_for("serve does not answer", lambda: get(IOLENS, "/healthz"))
     wait_for("node_exporter does not answer", lambda: get(NODE, "/metrics"))
-    wait_for("Prometheus does not scrape", lambda: any(r["value"][1] == "1" for r in query("up")))
+    for address in (PROMETHEUS, NATIVE):
+        wait_for("Prometheus does not scrape", lambda: any(r["value"][1] == "1" for r in query("up", address)))
 
     loops.append(loop_device(work / "disk"))
     busy = load(processes, loops[-1], 64, 40, "64k")
     wait_for("no I/O is seen", lambda: query("rate(iolens_io_total_seconds_count[8s]) > 0"))
     compare_with_node()
     fires("IolensDeviceSaturated")
-    check_panels()
+    check_panels(PROMETHEUS)
+    compare_quantiles()
+    check_panels(NATIVE)
     busy.wait()
 
     loops.append(failing_device(work))

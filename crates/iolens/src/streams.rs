@@ -5,9 +5,10 @@
 //! [`crate::run`] decides.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, StdoutLock, Write};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use iolens_observe::counters::process;
 
@@ -100,6 +101,25 @@ pub fn heard<T>(work: impl FnOnce() -> T) -> (T, Vec<String>) {
     let said = HEARD.take().unwrap_or_default();
     let line = |s: String| s.trim_end().trim_start_matches("iolens: ").to_owned();
     (done, said.into_iter().map(line).collect())
+}
+
+/// What was found damaged so far, in the order of its text; at most [`MAX_DAMAGES`].
+static DAMAGES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+const MAX_DAMAGES: usize = 20;
+
+/// Says that something that is stored is damaged, and remembers it for [`damages`].
+pub fn damage(what: &str) {
+    let mut damages = DAMAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    if damages.len() < MAX_DAMAGES {
+        damages.insert(what.to_owned());
+    }
+    drop(damages);
+    eprintln!("iolens: {}", escape::terminal(what));
+}
+
+/// What this process found damaged.
+pub fn damages() -> Vec<String> {
+    DAMAGES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
 
 /// Takes the cursor back to the begin of an erased line: what a status line starts with.

@@ -81,7 +81,6 @@ pub struct Feed {
     limits: Vec<String>,
     devices: Option<Vec<DevId>>,
     start_ns: i64,
-    writer_gone: bool,
     files: Option<Box<FilesTracer>>,
     open_requests: u64,
 }
@@ -105,7 +104,6 @@ impl Feed {
             limits,
             devices: devices.map(<[DevId]>::to_vec),
             start_ns,
-            writer_gone: false,
             files: None,
             open_requests: 0,
         };
@@ -172,7 +170,6 @@ impl Feed {
             limits: Vec::new(),
             devices: None,
             start_ns: 0,
-            writer_gone: false,
             files: None,
             open_requests: 0,
         }
@@ -316,16 +313,6 @@ impl Feed {
             }
             _ => Ok(None),
         }
-    }
-
-    /// The writer has ended: the recording stops.
-    pub fn set_writer_gone(&mut self) {
-        self.writer_gone = true;
-    }
-
-    /// See [`Feed::set_writer_gone`].
-    pub fn writer_gone(&self) -> bool {
-        self.writer_gone
     }
 }
 

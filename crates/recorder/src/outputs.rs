@@ -28,6 +28,10 @@ pub struct Outputs {
     current: Output,
     previous: Option<(Output, RecorderCost)>,
     closing: Vec<Closing>,
+    /// The writer of `current` has ended.
+    failed: bool,
+    /// I/Os that came to nothing by that, and what earlier recordings refused.
+    unstored_ios: i64,
 }
 
 /// A recording that was ended while the session went on.
@@ -42,7 +46,13 @@ pub struct Closed {
 impl Outputs {
     /// Begins with one recording, whose time is the session's.
     pub fn new(pipeline: Pipeline, path: PathBuf) -> Outputs {
-        Outputs { current: Output { pipeline, from_ns: 0, path }, previous: None, closing: Vec::new() }
+        Outputs {
+            current: Output { pipeline, from_ns: 0, path },
+            previous: None,
+            closing: Vec::new(),
+            failed: false,
+            unstored_ios: 0,
+        }
     }
 
     /// The start of the recording that grows, in the session's time.
@@ -60,7 +70,22 @@ impl Outputs {
         // Two in a row within the time that a late I/O takes: the first is settled, whatever comes.
         self.settle(i64::MAX);
         let old = std::mem::replace(&mut self.current, Output { pipeline, from_ns, path });
+        self.unstored_ios += old.pipeline.refused_ios();
         self.previous = Some((old, cost));
+        self.failed = false;
+    }
+
+    /// Whether the writer of the recording that grows has ended: from then on nothing is stored, only counted, until the
+    /// next recording begins. [`Outputs::closed`] says why it ended.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    fn note(&mut self, sent: Result<(), WriterEnded>) {
+        if sent.is_err() && !self.failed {
+            self.failed = true;
+            self.unstored_ios += self.current.pipeline.waiting_ios() as i64;
+        }
     }
 
     /// All that completed before `complete_to_ns` has come: the recording before ends when nothing can belong to it.
@@ -95,58 +120,59 @@ impl Outputs {
     }
 
     /// Hands over I/Os in the session's time.
-    ///
-    /// # Errors
-    /// The writer has ended.
-    pub fn send_ios(&mut self, mut ios: Vec<Io>) -> Result<(), WriterEnded> {
+    pub fn send_ios(&mut self, mut ios: Vec<Io>) {
         let from_ns = self.current.from_ns;
         if from_ns > 0 {
             if let Some((old, _)) = &mut self.previous {
                 let mut before: Vec<Io> = ios.extract_if(.., |io| io.done_ns < from_ns).collect();
                 before.iter_mut().for_each(|io| io.done_ns -= old.from_ns);
-                old.pipeline.send_ios(before)?;
+                let n = before.len() as i64;
+                // Its end says why.
+                if old.pipeline.send_ios(before).is_err() {
+                    self.unstored_ios += n;
+                }
             }
             // What comes later than the source promised belongs to the very beginning.
             ios.iter_mut().for_each(|io| io.done_ns = (io.done_ns - from_ns).max(0));
         }
-        self.current.pipeline.send_ios(ios)
+        if self.failed {
+            self.unstored_ios += ios.len() as i64;
+            return;
+        }
+        let sent = self.current.pipeline.send_ios(ios);
+        self.note(sent);
     }
 
     /// Hands over anything else in the session's time.
-    ///
-    /// # Errors
-    /// The writer has ended.
-    pub fn send(&mut self, mut others: Vec<Observation>) -> Result<(), WriterEnded> {
+    pub fn send(&mut self, mut others: Vec<Observation>) {
         let from_ns = self.current.from_ns;
         if from_ns > 0 {
             if let Some((old, _)) = &mut self.previous {
                 let before: Vec<Observation> = others.extract_if(.., |o| o.at_ns() < from_ns).collect();
-                old.pipeline.send(before.into_iter().map(|o| moved(o, old.from_ns)).collect())?;
+                // If it cannot take them, its end says why.
+                drop(old.pipeline.send(before.into_iter().map(|o| moved(o, old.from_ns)).collect()));
             }
             others = others.into_iter().map(|o| moved(o, from_ns)).collect();
         }
-        self.current.pipeline.send(others)
+        let sent = self.current.pipeline.send(others);
+        self.note(sent);
     }
 
     /// The devices there are now; those that went before the recording began are not its own.
-    ///
-    /// # Errors
-    /// The writer has ended.
-    pub fn send_devices(&mut self, devices: &[Device]) -> Result<(), WriterEnded> {
-        self.current.pipeline.send_devices(devices_from(devices, self.current.from_ns))
+    pub fn send_devices(&mut self, devices: &[Device]) {
+        let sent = self.current.pipeline.send_devices(devices_from(devices, self.current.from_ns));
+        self.note(sent);
     }
 
     /// What is known by now of open file-level requests.
-    ///
-    /// # Errors
-    /// The writer has ended.
-    pub fn send_open_requests(&mut self, open: Vec<Request>) -> Result<(), WriterEnded> {
-        self.current.pipeline.send_open_requests(open)
+    pub fn send_open_requests(&mut self, open: Vec<Request>) {
+        let sent = self.current.pipeline.send_open_requests(open);
+        self.note(sent);
     }
 
-    /// I/Os that could not be handed to the recording that grows.
+    /// I/Os that no recording took: a writer was too slow, or had ended.
     pub fn refused_ios(&self) -> i64 {
-        self.current.pipeline.refused_ios()
+        self.current.pipeline.refused_ios() + self.unstored_ios
     }
 
     /// How the recording that grows is doing.
@@ -227,20 +253,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (a, b, c) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("c"));
         let mut outputs = Outputs::new(pipeline(&a), a.clone());
-        outputs.send_ios(ios(&[10, 20])).unwrap();
+        outputs.send_ios(ios(&[10, 20]));
         outputs.rotate(pipeline(&b), b.clone(), 100, RecorderCost::default());
-        outputs.send_ios(ios(&[90, 99, 100, 130])).unwrap();
+        outputs.send_ios(ios(&[90, 99, 100, 130]));
         let lost = |ns| Observation::Lost(Lost { ios: Some(1), ..Lost::somewhere(ns - 5, ns, LossReason::RingFull) });
         let mark = |at_ns| Observation::Mark(Mark { at_ns, kind: "phase".to_owned(), text: String::new() });
-        outputs.send(vec![lost(98), lost(103), mark(99), mark(150)]).unwrap();
+        outputs.send(vec![lost(98), lost(103), mark(99), mark(150)]);
         outputs.settle(99);
         assert!(outputs.is_closing() && outputs.previous.is_some(), "something may still come");
         outputs.settle(100);
         let closed = outputs.closed(true);
         assert_eq!((closed.len(), &closed[0].path, closed[0].result.as_ref().unwrap().ios), (1, &a, 4));
-        outputs.send_ios(ios(&[95, 160])).unwrap();
+        outputs.send_ios(ios(&[95, 160]));
         outputs.rotate(pipeline(&c), c.clone(), 200, RecorderCost::default());
-        outputs.send_ios(ios(&[199, 201])).unwrap();
+        outputs.send_ios(ios(&[199, 201]));
         let (path, stored) = outputs.finish(300, RecorderCost::default()).unwrap();
         assert_eq!((path, stored.ios), (c.clone(), 1));
         assert_eq!((done(&a), done(&c)), (vec![10, 20, 90, 99], vec![1]));

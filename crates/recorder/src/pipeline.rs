@@ -91,8 +91,8 @@ impl Pipeline {
             self.refused.count(&ios);
             return Ok(());
         }
-        self.send_refused()?;
         self.waiting_ios.fetch_add(n, Ordering::Relaxed);
+        self.send_refused()?;
         match self.sender.try_send(Message::Ios(ios)) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(message)) => {
@@ -136,6 +136,11 @@ impl Pipeline {
     /// I/Os that could not be handed over so far.
     pub fn refused_ios(&self) -> i64 {
         self.refused.total
+    }
+
+    /// I/Os that wait for the writer; when it has ended, those that came to nothing with it.
+    pub fn waiting_ios(&self) -> usize {
+        self.waiting_ios.load(Ordering::Relaxed)
     }
 
     /// What the writer has written so far.

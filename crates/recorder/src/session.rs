@@ -15,7 +15,6 @@ use iolens_observe::trace::{FinishStats, TracerOptions};
 use crate::clock::ClockWatch;
 use crate::feed::{Feed, FeedOptions, Taken};
 use crate::outputs::{Closed, Outputs, devices_from};
-use crate::pipeline::WriterEnded;
 use crate::self_check::SelfCheck;
 use crate::viewer::Viewer;
 use rotate::begin;
@@ -78,6 +77,10 @@ pub struct Progress {
     pub disk_bytes: u64,
     /// The disk is full: I/Os are counted but not stored.
     pub disk_full: bool,
+    /// Those of the lost that the writer did not take: it was too slow, or had failed.
+    pub refused: i64,
+    /// The writer has failed: nothing is stored until [`Session::rotate`] begins another recording.
+    pub writer_failed: bool,
     /// I/Os for which there was no room on the disk; known at the end.
     pub unwritten: i64,
 }
@@ -169,7 +172,7 @@ impl Session {
             others_cpu_s: 0.0,
             viewer: None,
         };
-        session.send(vec![mark(0, "start", "recording started")]);
+        session.outputs.send(vec![mark(0, "start", "recording started")]);
         Ok(session)
     }
 
@@ -192,10 +195,11 @@ impl Session {
     }
 
     /// Records until `stop` says so. It is asked after every look at the source: some 100 times a second while there is
-    /// I/O, see [`SessionOptions::idle_poll_ns`] for idle times.
+    /// I/O, see [`SessionOptions::idle_poll_ns`] for idle times. Unless it is always on, it ends by itself if the writer
+    /// fails; [`Session::finish`] says why.
     ///
     /// # Errors
-    /// The source failed or the writer ended.
+    /// The source failed.
     pub fn run(&mut self, mut stop: impl FnMut(&Progress) -> bool) -> Result<()> {
         // Only now: a command that is recorded was started before and is not to inherit it. Without privileges it is
         // not allowed, and the rings are emptied at ordinary priority.
@@ -211,7 +215,9 @@ impl Session {
             self.progress.at_ns = now_ns;
             self.progress.disk_bytes = status.disk_bytes;
             self.progress.disk_full = status.full;
-            if stop(&self.progress) || self.feed.writer_gone() {
+            self.progress.writer_failed = self.outputs.has_failed();
+            // An always-on one goes on in another recording.
+            if stop(&self.progress) || (self.progress.writer_failed && !self.options.always_on) {
                 return Ok(());
             }
             self.rest(now_ns, idle)?;
@@ -262,29 +268,22 @@ impl Session {
         let mut others: Vec<Observation> = taken.lost.into_iter().map(Observation::Lost).collect();
         others.extend(taken.counters.into_iter().map(Observation::Counters));
         others.extend(taken.requests.into_iter().map(|r| Observation::Request(Box::new(r))));
+        self.outputs.send_ios(taken.ios);
+        self.outputs.send(others);
         let refused = self.outputs.refused_ios();
-        if self.outputs.send_ios(taken.ios) == Err(WriterEnded) {
-            self.feed.set_writer_gone();
-        }
-        self.progress.lost += self.outputs.refused_ios() - refused;
-        self.send(others);
+        self.progress.lost += refused - self.progress.refused;
+        self.progress.refused = refused;
     }
 
     /// Puts a remark on the time line, now.
     pub fn mark(&mut self, kind: &str, text: &str) {
-        self.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
-    }
-
-    fn send(&mut self, others: Vec<Observation>) {
-        if self.outputs.send(others) == Err(WriterEnded) {
-            self.feed.set_writer_gone();
-        }
+        self.outputs.send(vec![mark(monotonic_ns() - self.start_ns, kind, text)]);
     }
 
     /// Clocks, counters beside events, and devices that came or went.
     fn housekeeping(&mut self, now_ns: i64) -> Result<()> {
         let marks = self.clock.check(now_ns);
-        self.send(marks.into_iter().map(Observation::Mark).collect());
+        self.outputs.send(marks.into_iter().map(Observation::Mark).collect());
         let open = self.feed.open_requests();
         if open != self.reported_open {
             // If this recorder is killed, those are lost of which nothing is kept, and this says how many there were.
@@ -316,9 +315,7 @@ impl Session {
         let now = self.feed.look_at_open_requests()?;
         let done = |r: &Request| (r.tgid, r.fd, r.ino, r.ios(), r.bytes_in, r.bytes_out, r.empty_reads, r.failed);
         if !now.iter().map(done).eq(self.kept_open.iter().map(done)) {
-            if self.outputs.send_open_requests(now.clone()) == Err(WriterEnded) {
-                self.feed.set_writer_gone();
-            }
+            self.outputs.send_open_requests(now.clone());
             self.kept_open = now;
         }
         Ok(())
@@ -330,13 +327,11 @@ impl Session {
         if present.iter().any(|d| d.kind == DeviceKind::Bio && d.size_bytes.unwrap_or(0) > 0) {
             self.feed.attach_bio_based().context("the probes for bio-based devices could not be attached")?;
         }
-        self.send(marks);
+        self.outputs.send(marks);
         if let Some(viewer) = &mut self.viewer {
             viewer.devices(&self.known);
         }
-        if self.outputs.send_devices(&self.known) == Err(WriterEnded) {
-            self.feed.set_writer_gone();
-        }
+        self.outputs.send_devices(&self.known);
         Ok(())
     }
 
@@ -356,7 +351,7 @@ impl Session {
         self.deliver(last);
         let end_ns = monotonic_ns() - self.start_ns;
         self.progress.at_ns = end_ns;
-        self.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
+        self.outputs.send(vec![mark(end_ns, "end", &ending(finished, missed))]);
         let cost = RecorderCost { max_rss_bytes: own_cost().max_rss_bytes, ..running };
         let refused = self.outputs.refused_ios();
         let rotated = self.outputs.began_ns() > 0;

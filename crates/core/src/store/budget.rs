@@ -92,6 +92,13 @@ impl Budget {
             let Some((at, what)) = self.next_to_go(&closed, now_unix_ns) else { return Ok(freed) };
             let path = closed[at].0.path.clone();
             match what {
+                Tier::Single if Recording::open(&path).is_err() => {
+                    // What cannot be opened cannot say what it misses; it is of no use.
+                    drop_whole(&path, self.access)?;
+                    freed.whole += 1;
+                    closed.remove(at);
+                    continue;
+                }
                 Tier::Single => {
                     drop_single(&path, self.access)?;
                     freed.of_ios += 1;
@@ -350,6 +357,19 @@ mod tests {
         let mut n = 0;
         read_rollups(path, step_s, 0..i64::MAX, |_| n += 1).expect("reads");
         n
+    }
+
+    #[test]
+    fn what_cannot_be_opened_is_no_obstacle() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let root = tmp.path();
+        let paths: Vec<PathBuf> = (0..2).map(|i| record(root, DAY + i * 2000 * S, 5_000, true)).collect();
+        for name in [meta_file::META, meta_file::META_COPY] {
+            fs::write(paths[0].join(name), "{").expect("writes");
+        }
+        let freed = budget().make_room(root, None, du(root) - 1, 3 * DAY).expect("makes room");
+        assert_eq!(freed, Freed { whole: 1, ..Freed::default() });
+        assert!(!paths[0].exists() && Recording::open(&paths[1]).is_ok_and(|r| r.ios_stored() == 5_000));
     }
 
     #[test]

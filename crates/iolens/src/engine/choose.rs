@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use super::source;
 use crate::cli::{Instant, WindowArgs};
 use crate::present::escape;
+use crate::streams::damage;
 
 /// A recording and the part of it that is meant.
 pub struct Chosen {
@@ -37,14 +38,25 @@ pub fn one(path: &Path, args: &WindowArgs) -> Result<Chosen> {
     }
 }
 
-/// All recordings that are meant, by time.
+/// All recordings that are meant, by time. Of several those that cannot be read any more are left out, and it is said.
 ///
 /// # Errors
-/// No recording holds the time.
+/// No recording holds the time, or none of those that do can be read.
 pub fn all(path: &Path, args: &WindowArgs) -> Result<Vec<Chosen>> {
-    match in_root(path, args)? {
-        Some(found) => found.iter().map(Found::open).collect(),
-        None => Ok(vec![plain(path, args)?]),
+    let Some(found) = in_root(path, args)? else { return Ok(vec![plain(path, args)?]) };
+    let (mut chosen, mut unreadable) = (Vec::new(), None);
+    for f in &found {
+        match f.open() {
+            Ok(c) => chosen.push(c),
+            Err(e) => {
+                damage(&format!("{e:#}; left out"));
+                unreadable = Some(e);
+            }
+        }
+    }
+    match unreadable {
+        Some(e) if chosen.is_empty() => Err(e),
+        _ => Ok(chosen),
     }
 }
 
@@ -139,7 +151,7 @@ fn spans(root: &Root) -> impl Iterator<Item = Found> + '_ {
             to_unix_ns: end,
         }),
         Err(e) => {
-            eprintln!("iolens: {}; left out", escape::terminal(&e.to_string()));
+            damage(&format!("{e}; left out"));
             None
         }
     })

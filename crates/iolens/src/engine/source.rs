@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use iolens_core::store::{IoColumns, Recording};
 
 use crate::present::escape;
+use crate::streams::damage;
 
 /// Opens `path` and says on stderr what of it is damaged.
 ///
@@ -39,9 +40,7 @@ fn ruined(recording: &Recording) -> Option<String> {
     if readable { None } else { reader.warnings().first().cloned() }
 }
 
-/// Prints on stderr, escaped.
+/// Says on stderr what is damaged.
 pub fn warn(warnings: &[String]) {
-    for w in warnings {
-        eprintln!("iolens: {}", escape::terminal(w));
-    }
+    warnings.iter().for_each(|w| damage(w));
 }

@@ -93,19 +93,21 @@ pub fn shell(text: &str) -> Cow<'_, str> {
     Cow::Owned(out + "'")
 }
 
-/// For the value of a Prometheus label: what a reader's eye could be misled by becomes text, as [`terminal`] writes it.
-pub fn prometheus(text: &str) -> String {
+/// For the value of a label: what a reader's eye could be misled by becomes text, as [`terminal`] writes it.
+pub fn label(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            '\n' => out.push_str("\\n"),
-            c if is_treacherous(c) => out.push_str(&format!("\\\\u{{{:x}}}", c as u32)),
+            c if c != '\n' && is_treacherous(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
             c => out.push(c),
         }
     }
     out
+}
+
+/// [`label`] in the text that Prometheus scrapes.
+pub fn prometheus(text: &str) -> String {
+    label(text).replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// For a CSV field (RFC 4180), safe to open in a spreadsheet: what would begin a formula gets an apostrophe in front.

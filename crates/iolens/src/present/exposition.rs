@@ -1,26 +1,55 @@
-//! The text that Prometheus scrapes: its own format (0.0.4), and OpenMetrics 1.0.
+//! What Prometheus scrapes: its own text (0.0.4), OpenMetrics 1.0, and its protocol, in which histograms are native.
+
+mod protobuf;
 
 use std::fmt::Write as _;
 
 use iolens_core::model::CallHistogram;
+use prost::Message as _;
 
 use super::escape;
+use protobuf::MetricFamily;
 
-/// Which of the two.
+/// Which of the three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposition {
     /// `text/plain; version=0.0.4`.
     Prometheus,
     /// `application/openmetrics-text; version=1.0.0`.
     OpenMetrics,
+    /// `application/vnd.google.protobuf`: messages, each after its length.
+    Protobuf,
 }
 
 impl Exposition {
-    /// The type of its text.
+    /// What an `Accept` header likes best; of equals the one that it names first.
+    pub fn accepted(accept: &str) -> Exposition {
+        let known = accept.split(',').filter_map(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let form = match parts.next()? {
+                "application/vnd.google.protobuf" => Exposition::Protobuf,
+                "application/openmetrics-text" => Exposition::OpenMetrics,
+                "text/plain" | "text/*" | "*/*" => Exposition::Prometheus,
+                _ => return None,
+            };
+            let weight = parts.find_map(|p| p.strip_prefix("q=")).map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            Some((form, weight))
+        });
+        let best = known.fold(None, |best: Option<(Exposition, f64)>, next| match best {
+            Some((_, weight)) if next.1 <= weight => best,
+            _ => Some(next),
+        });
+        best.map_or(Exposition::Prometheus, |(form, _)| form)
+    }
+
+    /// The type of what is written.
     pub fn content_type(self) -> &'static str {
         match self {
             Exposition::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
             Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Exposition::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+            }
         }
     }
 }
@@ -43,17 +72,23 @@ const BOUNDS: std::ops::RangeInclusive<u32> = 12..=35;
 #[derive(Debug)]
 pub struct ExpositionWriter {
     out: String,
+    /// In place of the text.
+    families: Vec<MetricFamily>,
     form: Exposition,
 }
 
 impl ExpositionWriter {
     /// For one answer.
     pub fn new(form: Exposition) -> ExpositionWriter {
-        ExpositionWriter { out: String::new(), form }
+        ExpositionWriter { out: String::new(), families: Vec::new(), form }
     }
 
     /// A family; its samples follow.
     pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        if self.form == Exposition::Protobuf {
+            self.families.push(MetricFamily::new(name, kind, help));
+            return;
+        }
         let kind_name = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -69,6 +104,10 @@ impl ExpositionWriter {
 
     /// A value.
     pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        if let Some(family) = self.families.last_mut() {
+            family.sample(labels, value);
+            return;
+        }
         self.out.push_str(name);
         self.labels(labels, None);
         let _ = writeln!(self.out, " {value}");
@@ -90,8 +129,12 @@ impl ExpositionWriter {
         }
     }
 
-    /// Durations in classic buckets. They are those of [`CallHistogram`] merged, whose edges the bounds are: exact.
+    /// Durations, as text in classic buckets. They are those of [`CallHistogram`] merged, whose edges the bounds are: exact.
     pub fn histogram(&mut self, name: &str, labels: &[(&str, &str)], of: &CallHistogram, sum_ns: i128) {
+        if let Some(family) = self.families.last_mut() {
+            family.histogram(labels, of, sum_ns);
+            return;
+        }
         let mut buckets = of.buckets().peekable();
         let mut n = 0;
         for bound in BOUNDS.flat_map(|shift| [1i64 << shift, 3i64 << (shift - 1)]) {
@@ -110,12 +153,16 @@ impl ExpositionWriter {
         self.sample(&format!("{name}_count"), labels, all as f64);
     }
 
-    /// The whole text.
-    pub fn finish(mut self) -> String {
+    /// All of it.
+    pub fn finish(mut self) -> Vec<u8> {
         if self.form == Exposition::OpenMetrics {
             self.out.push_str("# EOF\n");
         }
-        self.out
+        let mut out = self.out.into_bytes();
+        for family in self.families.iter().filter(|f| !f.is_empty()) {
+            out.extend(family.encode_length_delimited_to_vec());
+        }
+        out
     }
 }
 
@@ -126,7 +173,18 @@ mod tests {
     fn written(form: Exposition, write: impl Fn(&mut ExpositionWriter)) -> String {
         let mut writer = ExpositionWriter::new(form);
         write(&mut writer);
-        writer.finish()
+        String::from_utf8(writer.finish()).expect("text")
+    }
+
+    #[test]
+    fn who_asks_gets_what_it_likes_best() {
+        let of = Exposition::accepted;
+        assert_eq!([of(""), of("*/*"), of("text/html, */*;q=0.1")], [Exposition::Prometheus; 3]);
+        let old = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(of(old), Exposition::OpenMetrics);
+        let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,application/openmetrics-text;version=1.0.0;q=0.8,text/plain;q=0.5";
+        assert_eq!(of(native), Exposition::Protobuf);
+        assert_eq!(of("application/vnd.google.protobuf;q=0.3,text/plain;q=0.4"), Exposition::Prometheus);
     }
 
     #[test]

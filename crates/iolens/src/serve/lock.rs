@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -16,7 +16,7 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub struct LockedRoot {
     dir: PrivateDir,
-    _lock: File,
+    lock: File,
 }
 
 impl LockedRoot {
@@ -40,7 +40,14 @@ impl LockedRoot {
             bail!("{}: holds something else than recordings; give a directory of its own", path.display());
         }
         let lock = lock(&dir)?;
-        Ok(LockedRoot { dir, _lock: lock })
+        Ok(LockedRoot { dir, lock })
+    }
+
+    /// Whether it is still where it was: it may have been removed or moved meanwhile.
+    pub fn is_there(&self) -> bool {
+        let id = |m: fs::Metadata| (m.dev(), m.ino());
+        let there = fs::symlink_metadata(self.dir.path().join(LOCK)).map(id);
+        matches!((self.lock.metadata().map(id), there), (Ok(own), Ok(there)) if own == there)
     }
 
     /// Makes the directory of `host`, or takes the one that is there; its path.
@@ -97,6 +104,14 @@ mod tests {
         assert!(said.contains(&format!("process {}", std::process::id())) && !said.contains('\n'), "{said}");
         let host = first.host("db1").expect("makes");
         assert_eq!(host, path.join("host=db1"));
+        assert!(first.is_there());
+        fs::rename(&path, tmp.path().join("moved")).expect("moves");
+        assert!(!first.is_there());
+        fs::create_dir_all(&path).expect("makes");
+        fs::write(path.join(LOCK), "").expect("writes");
+        assert!(!first.is_there(), "another one");
+        fs::remove_dir_all(&path).expect("removes");
+        fs::rename(tmp.path().join("moved"), &path).expect("moves");
         drop(first);
         let second = LockedRoot::open(&path, Access::OWNER).expect("free again");
         assert!(second.host("db1").is_ok());

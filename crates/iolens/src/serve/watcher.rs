@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use iolens_core::analysis::findings::{FindingKind, Severity};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -47,9 +48,12 @@ pub struct Found {
 }
 
 impl Found {
-    /// Findings so far, by kind and severity.
+    /// Findings so far, by kind and severity, also those of which there was none yet.
     pub fn counts(&self) -> BTreeMap<(String, String), u64> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let none = FindingKind::ALL.iter().flat_map(|k| Severity::ALL.map(|s| ((k.name().into(), s.name().into()), 0)));
+        let mut counts: BTreeMap<_, _> = none.collect();
+        counts.extend(self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        counts
     }
 }
 
@@ -287,7 +291,9 @@ mod tests {
             text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()["event"].clone()).collect::<Vec<_>>(),
             ["start", "end"]
         );
-        assert_eq!(found.counts(), BTreeMap::from([(("stall".to_owned(), "warning".to_owned()), 1)]));
+        let counts = found.counts();
+        assert_eq!(counts[&("stall".to_owned(), "warning".to_owned())], 1);
+        assert_eq!((counts.len(), counts.values().sum::<u64>()), (FindingKind::ALL.len() * 3, 1));
         assert_eq!(watcher.try_recv().unwrap().event, "finding");
         assert!(run("exit 3", "{}").unwrap_err().to_string().contains("exit"));
     }

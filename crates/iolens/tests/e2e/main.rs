@@ -22,6 +22,7 @@ mod real_life;
 mod record;
 mod self_check;
 mod serve;
+mod serve_faults;
 mod serve_http;
 mod serve_process;
 mod space;

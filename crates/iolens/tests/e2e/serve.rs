@@ -23,6 +23,11 @@ impl Serve {
         Serve::wait(Serve::spawn(root, device, &format!("unix:{}.sock", text(root)), &[]), root, nth)
     }
 
+    /// The same, listening elsewhere.
+    pub fn listening(root: &Path, device: &LoopDevice, listen: &str) -> Serve {
+        Serve::wait(Serve::spawn(root, device, listen, &[]), root, 1)
+    }
+
     /// The same with more arguments.
     pub fn start_with(root: &Path, device: &LoopDevice, more: &[&str]) -> Serve {
         Serve::wait(Serve::spawn(root, device, &format!("unix:{}.sock", text(root)), more), root, 1)

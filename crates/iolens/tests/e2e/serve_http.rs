@@ -27,7 +27,7 @@ fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) -> (
     (status, answer.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
 }
 
-fn get(socket: &Path, target: &str) -> (u16, Value) {
+pub fn get(socket: &Path, target: &str) -> (u16, Value) {
     let mut stream = UnixStream::connect(socket).unwrap();
     let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let (status, body) = exchange(&mut stream, &head);
@@ -44,7 +44,7 @@ fn watch(socket: &Path, n: usize) -> Vec<Value> {
 }
 
 /// The value of one sample of `/metrics`.
-fn metric(socket: &Path, sample: &str) -> Option<f64> {
+pub fn metric(socket: &Path, sample: &str) -> Option<f64> {
     let (status, text) = get(socket, "/metrics");
     assert_eq!(status, 200, "{text}");
     let text = text.as_str().unwrap().to_owned();

@@ -11,10 +11,11 @@ use iolens_core::store::{IoColumns, Recording};
 use super::machine::{LoopDevice, Recorder, StopOnDrop, assert_refused, ebpf, read_in_sequence, run, scene};
 
 /// A tmpfs of a given size; unmounted when dropped.
-struct SmallDisk(PathBuf);
+pub struct SmallDisk(pub PathBuf);
 
 impl SmallDisk {
-    fn new(at: &Path, options: &str) -> Option<SmallDisk> {
+    /// Mounts it; says why if that is not possible.
+    pub fn new(at: &Path, options: &str) -> Option<SmallDisk> {
         std::fs::create_dir(at).unwrap();
         let out = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(at).output().unwrap();
         if !out.status.success() {

@@ -62,11 +62,11 @@ impl Session {
         let from_ns = monotonic_ns() - self.start_ns;
         let (pipeline, path) = begin(&self.options, &self.feed, &self.known, from_ns)?;
         let cost = self.cost();
-        self.send(vec![mark(from_ns - 1, "end", &format!("goes on in {}", path.display()))]);
+        self.outputs.send(vec![mark(from_ns - 1, "end", &format!("goes on in {}", path.display()))]);
         self.outputs.rotate(pipeline, path, from_ns, cost);
         self.known.retain(|d| d.removed_ns.is_none());
         self.cpu_before_s = [None, own_cost().cpu_s];
-        self.send(vec![mark(from_ns, "start", "recording goes on")]);
+        self.outputs.send(vec![mark(from_ns, "start", "recording goes on")]);
         Ok(())
     }
 

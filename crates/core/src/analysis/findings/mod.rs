@@ -57,6 +57,30 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
+    /// All of them.
+    pub const ALL: [FindingKind; 20] = [
+        FindingKind::Microburst,
+        FindingKind::Starvation,
+        FindingKind::Interference,
+        FindingKind::Stall,
+        FindingKind::LatencyStep,
+        FindingKind::LatencyTrend,
+        FindingKind::LatencyMode,
+        FindingKind::SlowMember,
+        FindingKind::BandwidthSaturation,
+        FindingKind::QueueFull,
+        FindingKind::Periodicity,
+        FindingKind::Saturation,
+        FindingKind::UtilDisagreement,
+        FindingKind::FsyncBound,
+        FindingKind::SmallSequential,
+        FindingKind::SlowIo,
+        FindingKind::IoError,
+        FindingKind::PageCache,
+        FindingKind::AveragedAverages,
+        FindingKind::LostEvents,
+    ];
+
     /// The order in which equals are listed.
     fn rank(self) -> u8 {
         match self {
@@ -120,6 +144,9 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// All of them.
+    pub const ALL: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Critical];
+
     /// Its name in JSON and on screens.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,11 +1,13 @@
 //! Whether the recorder does what it is there for: what `/healthz` says.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use iolens_recorder::Progress;
 use serde::Serialize;
+
+use crate::streams::damages;
 
 /// The recorder looks at its source at least five times a second.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
@@ -26,6 +28,9 @@ struct State {
     disk_full: bool,
     /// What the service could not do, until it could.
     trouble: Option<String>,
+    root_is_gone: bool,
+    /// I/Os that the writer did not take.
+    refused: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -51,12 +56,14 @@ pub struct HealthDocument {
     lost_percent: Option<f64>,
     /// Why it is not healthy, a line each.
     pub reasons: Vec<String>,
+    /// What was found damaged of what is stored, a line each. It is left out of answers, and harms no recording that grows.
+    pub damaged: Vec<String>,
 }
 
 impl Health {
     /// Of a recorder that begins.
     pub fn recording(&self, source: &str) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.source = Some(source.to_owned());
         state.samples.push_back(Sample { at: Instant::now(), ios: 0, lost: 0 });
     }
@@ -67,8 +74,9 @@ impl Health {
     }
 
     fn looked_at(&self, progress: &Progress, at: Instant) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.disk_full = progress.disk_full;
+        state.refused = progress.refused;
         let sample = Sample { at, ios: progress.ios, lost: progress.lost };
         let second = Duration::from_secs(1);
         let n = state.samples.len();
@@ -84,9 +92,27 @@ impl Health {
         }
     }
 
-    /// Something failed (`Some`), or works again.
-    pub fn trouble(&self, what: Option<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).trouble = what;
+    /// Something failed (`Some`), or works again. Whether that is news.
+    pub fn trouble(&self, what: Option<String>) -> bool {
+        let mut state = self.state();
+        let is_new = state.trouble != what;
+        state.trouble = what;
+        is_new
+    }
+
+    /// Passes on whether the recording root is where it was.
+    pub fn root_is_there(&self, is_there: bool) -> bool {
+        self.state().root_is_gone = !is_there;
+        is_there
+    }
+
+    /// I/Os that were seen and that the writer did not take.
+    pub fn refused_ios(&self) -> i64 {
+        self.state().refused
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Now.
@@ -95,7 +121,7 @@ impl Health {
     }
 
     fn document_at(&self, now: Instant) -> HealthDocument {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state();
         let mut reasons: Vec<String> = state.trouble.iter().cloned().collect();
         let ends = state.samples.front().zip(state.samples.back());
         let (ios, lost) = ends.map_or((0, 0), |(a, b)| (b.ios - a.ios, b.lost - a.lost));
@@ -105,6 +131,9 @@ impl Health {
             if silent > MAX_SILENCE {
                 reasons.push(format!("the recorder has not looked for events for {} s", silent.as_secs()));
             }
+        }
+        if state.root_is_gone {
+            reasons.push("the recording root was removed or moved: start iolens serve again".to_owned());
         }
         if state.disk_full {
             reasons.push("the disk is full: I/Os are counted and not stored".to_owned());
@@ -123,6 +152,7 @@ impl Health {
             lost_ios: known(lost),
             lost_percent: recording.then_some(lost_percent),
             reasons,
+            damaged: damages(),
         }
     }
 }

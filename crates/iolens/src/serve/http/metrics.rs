@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
-use iolens_core::model::{Class, ClassCounters, DevId};
+use iolens_core::model::{Class, ClassCounters, DevId, LossReason};
 use iolens_observe::counters::{DiskRow, DiskstatsReader, Root};
 use iolens_observe::topology::own_cost;
 
@@ -23,12 +23,13 @@ use crate::serve::meter::{ClassTotals, Times, Totals};
 pub async fn metrics(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     Params::of(&uri, &[])?;
     let accepts = headers.get(header::ACCEPT).and_then(|h| h.to_str().ok()).unwrap_or("");
-    let form =
-        if accepts.contains("application/openmetrics-text") { Exposition::OpenMetrics } else { Exposition::Prometheus };
+    let form = Exposition::accepted(accepts);
     let mut writer = ExpositionWriter::new(form);
     own(&app, &mut writer);
     if let Some(meter) = &app.meter {
-        of_devices(&meter.totals(), &mut writer);
+        let totals = meter.totals();
+        of_devices(&totals, &mut writer);
+        lost(&totals, app.health.refused_ios(), &mut writer);
     }
     if let Some(found) = &app.found {
         writer.family("iolens_findings_total", Kind::Counter, "Findings that began.");
@@ -48,7 +49,10 @@ pub async fn metrics(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) 
 
 fn own(app: &App, writer: &mut ExpositionWriter) {
     writer.family("iolens_healthy", Kind::Gauge, "Whether everything is recorded, as /healthz says.");
-    writer.sample("iolens_healthy", &[], f64::from(u8::from(app.health.document().healthy)));
+    let health = app.health.document();
+    writer.sample("iolens_healthy", &[], f64::from(u8::from(health.healthy)));
+    writer.family("iolens_damaged_files", Kind::Gauge, "Damages found in what is stored; /healthz lists them.");
+    writer.sample("iolens_damaged_files", &[], health.damaged.len() as f64);
     let cost = own_cost();
     writer.family("iolens_cpu_seconds_total", Kind::Counter, "CPU time of this process, without the probes.");
     cost.cpu_s.into_iter().for_each(|s| writer.sample("iolens_cpu_seconds_total", &[], s));
@@ -98,8 +102,13 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
         writer.sample("iolens_io_bytes_total", &[("device", device), ("op", op)], c.bytes as f64);
     }
     writer.family("iolens_io_errors_total", Kind::Counter, "I/Os that the device failed.");
-    for (device, op, c) in classes() {
-        writer.sample("iolens_io_errors_total", &[("device", device), ("op", op)], c.errors as f64);
+    for (dev, device) in &names {
+        // Those of devices that did nothing, too: an error may be the first that a device does.
+        let of = totals.devices.get(dev);
+        for class in Class::ALL {
+            let errors = of.and_then(|d| d.classes[class as usize].as_ref()).map_or(0, |c| c.errors);
+            writer.sample("iolens_io_errors_total", &[("device", device), ("op", class.name())], errors as f64);
+        }
     }
     writer.family("iolens_busy_seconds_total", Kind::Counter, "Time with any I/O in flight, exact; about 2 s late.");
     for (dev, d) in &totals.devices {
@@ -109,16 +118,6 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
     for (dev, d) in &totals.devices {
         writer.sample("iolens_in_flight_seconds_total", &[("device", &names[dev])], d.in_flight_ns as f64 / 1e9);
     }
-    writer.family("iolens_lost_ios_total", Kind::Counter, "I/Os that the recording misses.");
-    for (reason, ios) in &totals.lost {
-        writer.sample("iolens_lost_ios_total", &[("reason", reason)], *ios as f64);
-    }
-    writer.family(
-        "iolens_metrics_missed_ios_total",
-        Kind::Counter,
-        "I/Os that are recorded, but not in these metrics.",
-    );
-    writer.sample("iolens_metrics_missed_ios_total", &[], totals.missed_ios as f64);
     writer.family("iolens_device_info", Kind::Gauge, "Devices by name.");
     for d in totals.known.iter().filter(|d| d.removed_ns.is_none()) {
         let (major, minor) = (d.id.major().to_string(), d.id.minor().to_string());
@@ -132,6 +131,26 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
         ];
         writer.sample("iolens_device_info", &labels, 1.0);
     }
+}
+
+/// What is missing, from the start on by every reason that there can be: a counter that begins with its first value is no
+/// increase to Prometheus.
+fn lost(totals: &Totals, refused_ios: i64, writer: &mut ExpositionWriter) {
+    writer.family("iolens_lost_ios_total", Kind::Counter, "I/Os that the recording misses.");
+    for reason in
+        LossReason::ALL.into_iter().filter(|r| r.is_loss() && !matches!(r, LossReason::Corrupt | LossReason::Import))
+    {
+        // The writer's own losses do not pass the meter.
+        let own = if reason == LossReason::WriterBusy { refused_ios } else { 0 };
+        let ios = totals.lost.get(reason.name()).copied().unwrap_or(0) + own;
+        writer.sample("iolens_lost_ios_total", &[("reason", reason.name())], ios as f64);
+    }
+    writer.family(
+        "iolens_metrics_missed_ios_total",
+        Kind::Counter,
+        "I/Os that are recorded, but not in these metrics.",
+    );
+    writer.sample("iolens_metrics_missed_ios_total", &[], totals.missed_ios as f64);
 }
 
 /// Bytes of a sector in `/proc/diskstats`, whatever the device's own are.
@@ -263,7 +282,7 @@ mod tests {
         let rows = reader.read().expect("readable").to_vec();
         let mut writer = ExpositionWriter::new(Exposition::Prometheus);
         node(&rows, &mut writer);
-        let text = writer.finish();
+        let text = String::from_utf8(writer.finish()).expect("text");
         for row in rows.iter().filter(|r| !is_ignored_by_node(&String::from_utf8_lossy(&r.name))) {
             let name = String::from_utf8_lossy(&row.name);
             let line = format!("node_disk_read_bytes_total{{device=\"{name}\"}} {}\n", row.counters.read.sectors * 512);

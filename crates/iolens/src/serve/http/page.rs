@@ -56,7 +56,8 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
         Err(problem) => return nothing(&problem, View { live: false, ..View::last(wall_clock_ns(), QUARTER_NS) }),
     };
     let (place, view) = (app.place(&params), view(&asked));
-    match app.read(move || made(&place, &asked, view)).await {
+    let unwell = app.health.document().reasons;
+    match app.read(move || made(&place, &asked, view, unwell)).await {
         Ok(said) => html(StatusCode::OK, said.answer),
         Err(problem) => nothing(&problem, view),
     }
@@ -86,8 +87,8 @@ fn view(asked: &WindowArgs) -> View {
     View { from_unix_ns, to_unix_ns, live, ..View::last(now, QUARTER_NS) }
 }
 
-/// The page of the longest recorded part of the stretch.
-fn made(place: &Path, asked: &WindowArgs, view: View) -> Result<Vec<u8>> {
+/// The page of the longest recorded part of the stretch. `unwell` is why the recorder does not record everything now.
+fn made(place: &Path, asked: &WindowArgs, view: View, unwell: Vec<String>) -> Result<Vec<u8>> {
     let begin = Clock::now();
     let parts = choose::all(place, asked)?;
     let n = parts.len();
@@ -108,7 +109,8 @@ fn made(place: &Path, asked: &WindowArgs, view: View) -> Result<Vec<u8>> {
     said.extend(more);
     let tables = Some(&rates[..]).filter(|r| !r.is_empty() && recording.ios_stored() == 0);
     let note = |text: String| Note { topic: "Time".to_owned(), level: NoteLevel::Info, text };
-    let notes: Vec<Note> = said.into_iter().map(note).collect();
+    let bad = |text: String| Note { topic: "Recorder now".to_owned(), level: NoteLevel::Warning, text };
+    let notes: Vec<Note> = unwell.into_iter().map(bad).chain(said.into_iter().map(note)).collect();
     let refresh_s = (begin.elapsed().as_secs_f64() / SHARE).clamp(*REFRESH_S.start(), *REFRESH_S.end());
     let view = View { refresh_s: refresh_s as u32, ..view };
     page(&recording, &range, &report, &names, (tables, &layers), Beside { notes: &notes, view: Some(view) })

@@ -95,8 +95,8 @@ pub fn json(document: &impl Serialize) -> Result<Response, Problem> {
 }
 
 /// A text of a type.
-pub fn typed(content_type: &'static str, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
+pub fn typed(content_type: &'static str, content: impl Into<Body>) -> Response {
+    let mut response = Response::new(content.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

@@ -1,0 +1,217 @@
+//! When the next recording begins: the one that grows is full, the day is over, or its writer has failed. Room for it is
+//! made first, on a thread of its own.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use anyhow::{Result, anyhow};
+use iolens_core::private::Access;
+use iolens_core::store::{Freed, Recording, Root};
+use iolens_observe::topology::wall_clock_ns;
+use iolens_recorder::{Progress, Session, complete_rollups};
+
+use super::Service;
+use super::http::Health;
+use crate::present::{escape, serve_text};
+
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
+/// Sizes and clocks are looked at this often.
+const LOOK_NS: i64 = 100_000_000;
+/// A recording is at least this long, unless it is full: a clock that is set back and forth makes no heap of them.
+const MIN_LENGTH_NS: i64 = 60_000_000_000;
+/// What failed is tried again after this; while nothing is stored, sooner.
+const RETRY_NS: i64 = 60_000_000_000;
+const RETRY_UNSTORED_NS: i64 = 2_000_000_000;
+
+/// What comes next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// The recording grows on.
+    Record,
+    /// It is time for another one, and there is room for it.
+    Rotate,
+}
+
+/// Says when another recording begins, and makes room for it.
+pub struct Rotation {
+    service: Service,
+    /// The host's part of the root, and the recording in it that grows.
+    directory: PathBuf,
+    growing: PathBuf,
+    /// Session's time of its beginning, and the day (UTC) on which that was.
+    from_ns: i64,
+    day: i64,
+    next_look_ns: i64,
+    retry_ns: i64,
+    helper: Option<Helper>,
+    has_room: bool,
+    /// The writer has failed.
+    unstored: bool,
+    health: Arc<Health>,
+}
+
+/// What is done beside recording.
+enum Helper {
+    /// Rollups that killed recorders did not come to write are computed.
+    Complete(JoinHandle<Result<()>>),
+    /// Room is made for the next recording.
+    MakeRoom(JoinHandle<Result<Freed>>),
+}
+
+impl Helper {
+    fn complete(directory: &Path, growing: &Path, access: Access) -> Helper {
+        let (directory, growing) = (directory.to_owned(), growing.to_owned());
+        Helper::Complete(std::thread::spawn(move || complete_others(&directory, &growing, access)))
+    }
+
+    fn make_room(service: &Service, growing: &Path) -> Helper {
+        let (service, growing) = (service.clone(), growing.to_owned());
+        Helper::MakeRoom(std::thread::spawn(move || service.make_room(Some(&growing))))
+    }
+
+    fn is_finished(&self) -> bool {
+        match self {
+            Helper::Complete(thread) => thread.is_finished(),
+            Helper::MakeRoom(thread) => thread.is_finished(),
+        }
+    }
+}
+
+impl Rotation {
+    /// Of the first recording.
+    pub fn new(service: Service, growing: PathBuf, directory: &Path, health: Arc<Health>) -> Rotation {
+        let helper = Some(Helper::complete(directory, &growing, service.access));
+        Rotation {
+            service,
+            directory: directory.to_owned(),
+            growing,
+            from_ns: 0,
+            day: today(),
+            next_look_ns: 0,
+            retry_ns: 0,
+            helper,
+            has_room: false,
+            unstored: false,
+            health,
+        }
+    }
+
+    /// Looks at what the recorder has done since.
+    pub fn look(&mut self, progress: &Progress) -> Turn {
+        if progress.at_ns < self.next_look_ns {
+            return Turn::Record;
+        }
+        self.next_look_ns = progress.at_ns + LOOK_NS;
+        self.health.looked(progress);
+        if progress.writer_failed && !self.unstored {
+            self.unstored = true;
+            self.trouble("nothing is stored: the writer failed".to_owned());
+        }
+        if let Some(helper) = self.helper.take_if(|h| h.is_finished()) {
+            self.finished(helper, progress.at_ns);
+        }
+        let full = progress.disk_bytes > self.service.part() / 4 * 3;
+        let other_day = today() != self.day && progress.at_ns - self.from_ns >= MIN_LENGTH_NS;
+        if !(full || other_day || self.unstored) || progress.at_ns < self.retry_ns {
+            return Turn::Record;
+        }
+        if self.has_room {
+            return Turn::Rotate;
+        }
+        if self.helper.is_none() {
+            self.helper = Some(Helper::make_room(&self.service, &self.growing));
+        }
+        Turn::Record
+    }
+
+    fn finished(&mut self, helper: Helper, at_ns: i64) {
+        let result = match helper {
+            Helper::Complete(thread) => thread.join().unwrap_or_else(|_| Err(anyhow!("computing rollups panicked"))),
+            Helper::MakeRoom(thread) => {
+                let freed = thread.join().unwrap_or_else(|_| Err(anyhow!("making room panicked")));
+                freed.map(|freed| {
+                    self.has_room = true;
+                    eprint!("{}", serve_text::freed(freed.of_ios, freed.of_seconds, freed.whole));
+                })
+            }
+        };
+        match result {
+            Err(e) => self.later(&format!("{e:#}"), at_ns),
+            // Room alone stores nothing yet.
+            Ok(()) if self.unstored => {}
+            Ok(()) => {
+                self.health.trouble(None);
+            }
+        }
+    }
+
+    /// Something failed: it is tried again.
+    fn later(&mut self, why: &str, at_ns: i64) {
+        self.retry_ns = at_ns + if self.unstored { RETRY_UNSTORED_NS } else { RETRY_NS };
+        self.trouble(match self.unstored {
+            true => format!("nothing is stored: {why}"),
+            false => why.to_owned(),
+        });
+    }
+
+    /// Says it wherever the service is looked at, and once on stderr.
+    fn trouble(&self, why: String) {
+        if self.health.trouble(Some(why.clone())) {
+            eprintln!("iolens: {}", escape::terminal(&why));
+        }
+    }
+
+    /// Begins the next recording, unless the end of the last is still written.
+    pub fn rotate(&mut self, session: &mut Session, at_ns: i64) {
+        report_closed(session);
+        if session.is_closing() {
+            return;
+        }
+        if let Err(e) = session.rotate() {
+            self.later(&format!("{e:#}; the next recording cannot begin"), at_ns);
+            return;
+        }
+        self.growing = session.path().clone();
+        self.from_ns = session.recording_from_ns();
+        (self.day, self.has_room) = (today(), false);
+        if std::mem::take(&mut self.unstored) {
+            eprintln!("iolens: the recording goes on in {}", escape::terminal(&self.growing.display().to_string()));
+            // The one whose writer failed has no rollups.
+            self.helper.get_or_insert_with(|| Helper::complete(&self.directory, &self.growing, self.service.access));
+        }
+        self.health.trouble(None);
+    }
+
+    /// Waits for what is being removed or computed.
+    pub fn wait(mut self) {
+        if let Some(helper) = self.helper.take() {
+            self.finished(helper, 0);
+        }
+    }
+}
+
+/// What went wrong in recordings before the one that grows.
+fn report_closed(session: &mut Session) {
+    for closed in session.closed() {
+        if let Err(e) = closed.result {
+            eprintln!("iolens: {}", escape::terminal(&format!("{}: {e:#}", closed.path.display())));
+        }
+    }
+}
+
+fn today() -> i64 {
+    wall_clock_ns().div_euclid(DAY_NS)
+}
+
+/// Computes the rollups that killed recorders did not come to write.
+fn complete_others(directory: &Path, own: &Path, access: Access) -> Result<()> {
+    let Some(root) = Root::open(directory)? else { return Ok(()) };
+    for stored in root.recordings().iter().filter(|r| r.path != own) {
+        let cut_off = Recording::open(&stored.path).is_ok_and(|r| r.meta().end_ns.is_none());
+        if cut_off && let Err(e) = complete_rollups(&stored.path, access) {
+            eprintln!("iolens: {}", escape::terminal(&format!("{}: {e:#}", stored.path.display())));
+        }
+    }
+    Ok(())
+}
