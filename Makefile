@@ -7,7 +7,7 @@ PYTHON_ENV := target/venv
 PYTHON_PACKAGE_ENV := target/venv-python
 LOG := target/test.log
 
-.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels python python-spark web clean
+.PHONY: help demo build test package package-test container-test metrics-test calibrate lint doc schema bench bpf bpf-check kernels faults soak python python-spark web clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -89,6 +89,16 @@ kernels: build ## other kernels in QEMU: do they record exactly? docs/kernels.md
 	@ci/setup.sh kernels
 	@ci/venv.sh $(PYTHON_ENV)
 	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --docs docs/kernels.md $(KERNEL)
+
+faults: build ## serve beside a clock that is set, sleep, a disk that turns read-only (in QEMU), and twenty kills
+	@ci/setup.sh kernels
+	@ci/venv.sh $(PYTHON_ENV)
+	$(PYTHON_ENV)/bin/python ci/kernels/kernels.py --serve $(KERNEL)
+	IOLENS_FULL=1 $(CARGO) test --locked --workspace --test e2e -- serve_faults --nocapture
+
+soak: build ## two hours of serve under a mixed load with viewers: memory, descriptors, threads, size on disk
+	@ci/setup.sh bench
+	bench/soak.py
 
 python: ## the Python package: style, types, tests, wheel (target/wheel), which is installed and asked
 	@ci/python.sh $(PYTHON_PACKAGE_ENV) -q

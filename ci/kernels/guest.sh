@@ -80,6 +80,18 @@ twice=$(by_serial twice)
 say "kernel $(uname -r), mode $mode: nvme=$nvme shared=$shared virtio=$virtio scsi=$scsi scsi2=$scsi2 twice=$(echo $twice) results=$results"
 uname -r >$out/release
 
+finish() {
+  dmesg | grep -E 'BUG|Oops|WARNING|BPF|int3|Out of memory' >$out/dmesg
+  tar -C $out -cf /dev/$results .
+  sync
+  say "done"
+  poweroff -f
+}
+if [ "$mode" = serve ]; then
+  . /serve.sh
+  finish
+fi
+
 # Devices that the loads need, made before the recording begins: it looks for them at once.
 if [ "$mode" != short ]; then
   dd if=/dev/zero of=/tmp/loop.img bs=1M count=64 2>/dev/null
@@ -189,8 +201,4 @@ if [ "$mode" != short ]; then
   [ -e $out/all.iolens/meta.json ] || iolens record --for 2s -o $out/auto.iolens >$out/auto.log 2>&1
 fi
 cat $out/record.log
-dmesg | grep -E 'BUG|Oops|WARNING|BPF|int3|Out of memory' >$out/dmesg
-tar -C $out -cf /dev/$results .
-sync
-say "done"
-poweroff -f
+finish

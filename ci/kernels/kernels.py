@@ -21,6 +21,7 @@ import tempfile
 import time
 
 import named
+import serve
 import table
 
 HERE = pathlib.Path(__file__).parent
@@ -162,6 +163,7 @@ def image(kernel, release, binary, mode, work):
             shutil.copy(base / f, into / f)
     run("/sbin/depmod", "-b", root, release, stderr=subprocess.DEVNULL)
     shutil.copy(HERE / "guest.sh", root / "init")
+    shutil.copy(HERE / "serve.sh", root)
     (root / "init").chmod(0o755)
     tools = [t for t in TOOLS if os.path.exists(t)]
     for program in [binary, "/bin/busybox", *tools]:
@@ -277,6 +279,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help=f"of {', '.join(MATRIX)}; all if none is given")
     parser.add_argument("--short", action="store_true", help="the newest long-term kernel in the cache, one load")
+    parser.add_argument("--serve", action="store_true", help="what `iolens serve` does when the machine sleeps, its clock is set, its disk turns read-only")
     parser.add_argument("--binary", default="target/release/iolens", help="the program that runs in the guests")
     parser.add_argument("--docs", type=pathlib.Path, help="put the results into this file")
     parser.add_argument("--keep", type=pathlib.Path, help="keep what the guests left in this directory")
@@ -290,7 +293,7 @@ def main():
         if not shutil.which(tool):
             print(f"SKIP: {tool} is missing; install qemu-system-x86, cpio, busybox-static, gcc, dmsetup, mdadm, lvm2, e2fsprogs")
             return 0 if options.short else 2
-    names = options.kernels or list(MATRIX)
+    names = options.kernels or (LONG_TERM[:1] if options.serve else list(MATRIX))
     if options.short:
         names = [n for n in names if n in LONG_TERM and fetched(n, False)]
         names = sorted(names, key=LONG_TERM.index)[:1]
@@ -305,13 +308,18 @@ def main():
     status = 0
     for name in names:
         began = time.time()
-        mode = os.environ.get("IOLENS_MODE") or ("short" if options.short else "full")
+        mode = os.environ.get("IOLENS_MODE") or ("serve" if options.serve else "short" if options.short else "full")
         work = pathlib.Path(tempfile.mkdtemp(prefix=f"iolens-{name}-"))
         try:
             kernel = fetched(name, True)
             release = kernel.name
             image(kernel, release, pathlib.Path(options.binary).resolve(), mode, work)
             found = boot(kernel, release, mode, options.only, options.steady, work, options.seconds)
+            if mode == "serve":
+                wrong, seen = serve.faults(pathlib.Path(options.binary).resolve(), found)
+                print("\n".join([f"{name}: {release}", *seen, *(f"WRONG: {w}" for w in wrong)]), flush=True)
+                status |= bool(wrong)
+                continue
             result = table.compare(found)
             if mode == "full" and result.cells:
                 result.notes += named.notes(pathlib.Path(options.binary).resolve(), found)

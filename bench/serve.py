@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""What `iolens serve` costs beside `record` of the same load, and how fast it answers: the figures of docs/serve.md.
+
+  bench/serve.py [--seconds 15] [--rounds 3] [--store DIR] [cost idle answers clients metrics]
+
+Needs root and fio. DIR is a store that examples/root_store made (made here otherwise, 1 GB); each named part runs, all by default.
+Waiting depends on what else runs; CPU time per answer is printed beside it.
+"""
+import argparse, http.client, json, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+import urllib.parse
+
+PROGRAM = os.environ.get("IOLENS", "target/release/iolens")
+MAKER = os.environ.get("ROOT_STORE", "target/release/examples/root_store")
+ADDRESS = ("127.0.0.1", 19952)
+HZ = os.sysconf("SC_CLK_TCK")
+DEVICES = 100
+
+
+def loop_device(path: str, mib: int) -> str:
+    with open(path, "wb") as f:
+        f.truncate(mib << 20)
+    return subprocess.run(["losetup", "--find", "--show", path], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def fio(device: str, seconds: float, *more: str) -> subprocess.Popen:
+    words = ["--name=x", f"--filename={device}", "--direct=1", "--rw=randread", "--bs=4k", "--ioengine=libaio", "--iodepth=16"]
+    return subprocess.Popen(["fio", *words, "--time_based", f"--runtime={seconds}", "--minimal", *more], stdout=subprocess.DEVNULL)
+
+
+class Service:
+    """`iolens serve`, or `record`, and what it uses."""
+
+    def __init__(self, *arguments: str):
+        self.p = subprocess.Popen([PROGRAM, *arguments], stderr=subprocess.DEVNULL)
+
+    def ready(self, made) -> "Service":
+        while not made():
+            if self.p.poll() is not None:
+                sys.exit(f"{self.p.args}: exit {self.p.returncode}")
+            time.sleep(0.05)
+        time.sleep(0.5)
+        return self
+
+    def cpu_s(self) -> float:
+        f = open(f"/proc/{self.p.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(f[11]) + int(f[12])) / HZ
+
+    def rss_mib(self, key: str = "VmRSS") -> float:
+        line = next(l for l in open(f"/proc/{self.p.pid}/status") if l.startswith(key))
+        return int(line.split()[1]) / 1024
+
+    def end(self) -> None:
+        self.p.send_signal(signal.SIGTERM)
+        self.p.wait()
+
+
+def serve(root: pathlib.Path, *more: str) -> Service:
+    listen = "{}:{}".format(*ADDRESS)
+    answers = lambda: ask("/healthz")[0] in (200, 503)
+    return Service("serve", "--rec", str(root), "--listen", listen, *more).ready(answers)
+
+
+def ask(path: str, accept: str = "*/*") -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(*ADDRESS, timeout=30)
+    try:
+        connection.request("GET", path, headers={"Accept": accept})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except OSError:
+        return 0, b""
+    finally:
+        connection.close()
+
+
+def follow(stop: threading.Event) -> None:
+    """A page that is open: it follows `live`, and is made anew as often as it asks for that."""
+    connection = http.client.HTTPConnection(*ADDRESS, timeout=5)
+    connection.request("GET", "/api/v1/live")
+    stream, next_page = connection.getresponse(), 0.0
+    while not stop.is_set():
+        stream.readline()
+        if time.monotonic() >= next_page:
+            page = ask("/", "text/html")[1]
+            data = page[page.find(b'"refresh_s":') + 12:][:8].split(b",")[0].split(b"}")[0]
+            next_page = time.monotonic() + max(5.0, float(data or 5))
+
+
+def cost(work: pathlib.Path, options) -> None:
+    device = loop_device("/dev/shm/iolens-bench-serve", 512)
+    name, out = os.path.basename(device), {"record": [], "serve": [], "serve, a live page": []}
+    try:
+        for i in range(options.rounds):
+            for kind, values in out.items():
+                root, stop = work / f"{kind}-{i}".replace(" ", ""), threading.Event()
+                if kind == "record":
+                    made = lambda: (root / "meta.json").exists()
+                    service = Service("record", "-q", "-o", str(root), "-d", name).ready(made)
+                else:
+                    service = serve(root, "-d", name)
+                if "page" in kind:
+                    threading.Thread(target=follow, args=(stop,), daemon=True).start()
+                before, began = service.cpu_s(), time.monotonic()
+                fio(device, options.seconds, "--rate_iops=20000").wait()
+                values.append((service.cpu_s() - before) / (time.monotonic() - began) * 100)
+                stop.set()
+                service.end()
+                shutil.rmtree(root)
+    finally:
+        subprocess.run(["losetup", "-d", device], check=False)
+        os.remove("/dev/shm/iolens-bench-serve")
+    base = statistics.median(out["record"])
+    for kind, values in out.items():
+        m = statistics.median(values)
+        print(f"{kind}: {m:.2f} % of a core at 20,000 I/O/s ({min(values):.2f} to {max(values):.2f}), {m / base:.2f} times record")
+
+
+def idle(work: pathlib.Path, options) -> None:
+    service = serve(work / "idle")
+    time.sleep(5)
+    before = service.cpu_s()
+    time.sleep(options.seconds * 2)
+    print(f"idle: {(service.cpu_s() - before) / options.seconds / 2 * 100:.2f} % of a core, {service.rss_mib():.0f} MiB resident, "
+          f"{service.rss_mib('VmHWM'):.0f} at most")
+    service.end()
+
+
+def spans(root: pathlib.Path) -> tuple[float, float]:
+    recordings = json.loads(ask("/api/v1/recordings")[1])["recordings"]
+    seconds = lambda t: time.mktime(time.strptime(t[:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    return min(seconds(r["from"]) for r in recordings), max(seconds(r["to"]) for r in recordings)
+
+
+def timed(service: Service, what: str, paths: list[str]) -> None:
+    took, refused, before = [], 0, service.cpu_s()
+    for path in paths:
+        began = time.perf_counter()
+        status, _ = ask(path)
+        took.append((time.perf_counter() - began) * 1e3)
+        refused += status != 200
+    cpu = (service.cpu_s() - before) * 1e3 / len(paths)
+    took.sort()
+    print(f"{what}: p50 {took[len(took) // 2]:.0f} ms, p99 {took[len(took) * 99 // 100]:.0f} ms, {cpu:.0f} ms of CPU each "
+          f"({len(paths)} questions, {refused} refused), {service.rss_mib('VmHWM'):.0f} MiB at most", flush=True)
+
+
+def answers(work: pathlib.Path, options) -> None:
+    store = options.store or work / "store"
+    if not store.exists():
+        subprocess.run([MAKER, str(store)], check=True)
+    random.seed(1)
+    query = lambda **q: urllib.parse.urlencode(q)
+    service = serve(store / "rollups", "--no-record")
+    low, high = spans(store / "rollups")
+    all_time = {"from": low, "to": high}
+    disks = lambda: {"device": f"disk{random.randrange(DEVICES)}"}
+    n = options.questions
+    timed(service, "series of 30 days, all", [f"/api/v1/series?{query(**all_time)}"] * n)
+    timed(service, "series of 30 days, one device", [f"/api/v1/series?{query(**all_time, **disks())}" for _ in range(n)])
+    timed(service, "series of 30 days, one device, extended", [f"/api/v1/series?{query(**all_time, **disks(), extended='true')}" for _ in range(n)])
+    timed(service, "heatmap of 30 days, one device", [f"/api/v1/heatmap?{query(**all_time, **disks())}" for _ in range(n)])
+    timed(service, "heatmap of 30 days, all", [f"/api/v1/heatmap?{query(**all_time)}"] * n)
+    service.end()
+    service = serve(store / "ios", "--no-record")
+    low, high = spans(store / "ios")
+
+    def anywhere(longest: float) -> dict:
+        length = 10 ** random.uniform(-2, longest)
+        begin = random.uniform(low, high - length)
+        return {"from": f"{begin:.6f}", "to": f"{begin + length:.6f}"}
+
+    timed(service, "series at random in 100 M I/Os", [f"/api/v1/series?{query(**anywhere(3.4))}" for _ in range(n)])
+    timed(service, "heatmap at random in 100 M I/Os", [f"/api/v1/heatmap?{query(**anywhere(3.4))}" for _ in range(n)])
+    timed(service, "ios at random in 100 M I/Os", [f"/api/v1/ios?{query(**anywhere(-0.6))}" for _ in range(n)])
+    service.end()
+
+
+def clients(work: pathlib.Path, options) -> None:
+    device, root = loop_device("/dev/shm/iolens-bench-serve", 512), work / "clients"
+    try:
+        service, stop, statuses = serve(root, "-d", os.path.basename(device)), threading.Event(), {}
+
+        def one() -> None:
+            while not stop.is_set():
+                status, _ = ask(random.choice(["/api/v1/series?from=-1m", "/api/v1/heatmap?from=-1m", "/metrics", "/api/v1/findings?from=-1m"]))
+                statuses[status] = statuses.get(status, 0) + 1
+
+        for _ in range(32):
+            threading.Thread(target=one, daemon=True).start()
+        fio(device, options.seconds, "--iodepth=32").wait()
+        stop.set()
+        health = json.loads(ask("/healthz")[1])
+        print(f"32 clients: {health['ios'] / options.seconds:,.0f} I/O/s recorded, {health['lost_ios']} lost, answers by status {statuses}")
+        service.end()
+    finally:
+        subprocess.run(["losetup", "-d", device], check=False)
+        os.remove("/dev/shm/iolens-bench-serve")
+
+
+def metrics(work: pathlib.Path, options) -> None:
+    backing = [f"/dev/shm/iolens-bench-{i}" for i in range(DEVICES)]
+    devices = [loop_device(path, 4) for path in backing]
+    try:
+        service = serve(work / "metrics", *(word for d in devices for word in ("-d", os.path.basename(d))))
+        job = ["--name=x", "--direct=1", "--rw=randrw", "--bs=4k", "--ioengine=libaio", "--iodepth=4", "--number_ios=400"]
+        subprocess.run(["fio", *job, "--filename=" + ":".join(devices), "--minimal"], stdout=subprocess.DEVNULL, check=True)
+        for d in devices:
+            subprocess.run(["fio", *job, "--filename=" + d, "--minimal"], stdout=subprocess.DEVNULL, check=True)
+        time.sleep(3)
+        protocol = "application/vnd.google.protobuf"
+        for what, accept in (("text", "text/plain"), ("protobuf", protocol)):
+            size = len(ask("/metrics", accept)[1])
+            before, n = service.cpu_s(), 50
+            took = []
+            for _ in range(n):
+                began = time.perf_counter()
+                ask("/metrics", accept)
+                took.append((time.perf_counter() - began) * 1e3)
+            cpu = (service.cpu_s() - before) * 1e3 / n
+            print(f"/metrics of {DEVICES} devices that read and write, {what}: {size / 1024:.0f} KiB, {statistics.median(took):.1f} ms, {cpu:.1f} ms of CPU")
+        service.end()
+    finally:
+        for device, path in zip(devices, backing):
+            subprocess.run(["losetup", "-d", device], check=False)
+            os.remove(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = {f.__name__: f for f in (cost, idle, answers, clients, metrics)}
+    parser.add_argument("parts", nargs="*", metavar="PART", help=" ".join(parts))
+    parser.add_argument("--seconds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--store", type=pathlib.Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="iolens-bench-") as work:
+        for part in options.parts or parts:
+            parts[part](pathlib.Path(work), options)
+
+
+if __name__ == "__main__":
+    main()
