@@ -8,6 +8,7 @@ histograms. The files of eight hosts differ, the others are copies of them. DIR 
 """
 
 import argparse
+import json
 import shutil
 import sys
 import time
@@ -26,6 +27,7 @@ START_NS = 1_792_800_000_000_000_000 // DAY_NS * DAY_NS
 MINUTES = 1440
 DIFFERENT = 8
 CELLS = 24
+DISK = {"name": "sda", "id": 8 << 20, "kind": "request", "stable_id": "wwn", "model": "M"}
 
 
 def rollups(rng: np.random.Generator) -> pa.Table:
@@ -47,9 +49,13 @@ def rollups(rng: np.random.Generator) -> pa.Table:
                     "class": pa.array([name] * MINUTES),
                     "ios": ios,
                     "bytes": ios * rng.integers(4096, 65536, MINUTES),
+                    "merges": np.zeros(MINUTES, np.int64),
+                    "errors": np.zeros(MINUTES, np.int64),
                     "queue_sum_ns": ios * rng.integers(10**4, 10**5, MINUTES),
                     "device_sum_ns": ios * rng.integers(10**5, 10**6, MINUTES),
                     "busy_ns": rng.integers(10**9, 60 * 10**9, MINUTES),
+                    "in_flight_ns": rng.integers(10**9, 200 * 10**9, MINUTES),
+                    "in_flight_max": rng.integers(1, 64, MINUTES),
                     "lost_ios": pa.nulls(MINUTES, pa.int64()),
                     "total_buckets": buckets,
                     "total_counts": numbers,
@@ -68,6 +74,9 @@ def make(root: Path, hosts: int, days: int) -> None:
         for day in range(days):
             to = root / f"host=h{host:04}" / f"start_ns={START_NS + day * DAY_NS}"
             (to / "rollup").mkdir(parents=True)
+            start_ns = START_NS + day * DAY_NS
+            meta = {"schema_version": 1, "source": "ebpf", "start_unix_ns": start_ns, "end_ns": DAY_NS, "host": f"h{host:04}"}
+            (to / "meta.json").write_text(json.dumps({**meta, "devices": [DISK]}))
             (to / "devices").mkdir()
             if host < DIFFERENT:
                 pq.write_table(rollups(rng), to / "rollup/60s-000001.parquet", compression="zstd")
