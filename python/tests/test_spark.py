@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from lakes import make_root
+from test_containers import write_lake
 from test_object_store import free_port
 
 import iolens
@@ -118,6 +119,14 @@ def test_answers_are_those_of_duckdb(cluster: Any, root: Path) -> None:
     ):
         assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), sql)
     assert spark.query("select * from requests").num_rows == 0
+
+
+def test_pods_are_those_of_duckdb(cluster: Any, tmp_path: Path) -> None:
+    write_lake(tmp_path)
+    spark, duck = iolens.lake(tmp_path, engine="spark", spark=cluster), iolens.lake(tmp_path)
+    assert_same(spark.noisy("pod").to_pylist(), duck.noisy("pod").to_pylist(), "pod")
+    sql = "select * from containers"
+    assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), sql)
 
 
 def test_the_cluster_has_its_workers(cluster: Any) -> None:

@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     of_root("hosts", "each host: recordings, time, disks, I/Os, losses", lambda a: _rows(lake(a.root).hosts()))
     of_root("capacity", "headroom of each device, and the weeks until none is left", lambda a: _rows(lake(a.root).capacity()))
     noisy = of_root("noisy", "who costs the neighbours most I/O time", lambda a: _rows(lake(a.root).noisy(a.by)))
-    noisy.add_argument("--by", choices=["cgroup", "process"], default="cgroup")
+    noisy.add_argument("--by", choices=["cgroup", "pod", "process"], default="cgroup")
     findings = of_root("findings", "what the program finds on each host", lambda a: _rows(lake(a.root).findings(not a.all)))
     findings.add_argument("--all", action="store_true", help="in all recordings, not only in each host's newest")
     report = of_root("report", "the program's report on a recording or a host; as text, or as JSON", _report)

@@ -7,6 +7,8 @@ histograms of the rollups row by row: unfolding a list is the one thing that the
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -49,6 +51,9 @@ _ARROW = {
     "string": pa.string(),
     "array<int>": pa.list_(pa.int32()),
 }
+
+# Tasks that list the directories of a lake on Spark.
+LISTING_TASKS = 16
 
 _BUCKET_KEYS = "host, start_ns, step_s, at_ns, dev, class"
 
@@ -254,7 +259,8 @@ class SparkEngine:
         ddl = self._ddl(table)
         if self.files.of(table):
             reader = self.spark.read.schema(ddl).option("basePath", self.root)
-            frame = reader.parquet(f"{self.root}/host=*/start_ns=*/{table.directory}")
+            with self._few_listing_tasks():
+                frame = reader.parquet(f"{self.root}/host=*/start_ns=*/{table.directory}")
         else:
             frame = self.spark.createDataFrame([], ddl)
         if table is DEVICES:
@@ -262,6 +268,20 @@ class SparkEngine:
             frame = frame.select("host", "start_ns", *table.names).union(self.spark.createDataFrame(rows, ddl))
         columns = [f"cast(`{c.name}` as {c.sql}) as `{c.name}`" for c in table.columns]
         frame.selectExpr("host", "start_ns", *columns).createOrReplaceTempView(f"raw_{table.directory}")
+
+    @contextmanager
+    def _few_listing_tasks(self) -> Iterator[None]:
+        """Lists directories in few tasks. Spark makes one of each directory, which costs more than to list it."""
+        key = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+        before = self.spark.conf.get(key, None)
+        self.spark.conf.set(key, LISTING_TASKS)
+        try:
+            yield
+        finally:
+            if before is None:
+                self.spark.conf.unset(key)
+            else:
+                self.spark.conf.set(key, before)
 
     def make_buckets(self) -> None:
         """Makes `raw_buckets` of `raw_rollup`."""

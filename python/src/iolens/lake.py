@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from . import capacity, program, questions
+from .containers import CONTAINERS
 from .engines import DEVICES, RAW, RAW_BUCKETS, DuckEngine, Engine, Files, SparkEngine
 from .errors import IolensError
 from .meta import parse_meta
@@ -30,7 +31,8 @@ class Lake:
     """Many hosts' recordings.
 
     The relations are the tables of the format with `host`, `start_ns`, `at_unix_ns` (absolute), `device`, `stable_id`, `model`
-    and `kind` before their columns; `buckets` has the histograms of `rollup` row by row.
+    and `kind` before their columns; `buckets` has the histograms of `rollup` row by row, `containers` whose each
+    control group is.
     """
 
     def __init__(self, root: str, engine: str = "duckdb", spark: Any = None) -> None:
@@ -102,9 +104,9 @@ class Lake:
         return self._ask(questions.latency(by, part, q))
 
     def noisy(self, by: str = "cgroup") -> pa.Table:
-        """Which control groups or processes cost their neighbours most I/O time: `by` is `cgroup` or `process`."""
-        if by not in ("cgroup", "process"):
-            raise IolensError(f"by={by!r}: choose cgroup or process")
+        """Who costs the neighbours most I/O time: `by` is `cgroup`, `pod` or `process`."""
+        if by not in ("cgroup", "pod", "process"):
+            raise IolensError(f"by={by!r}: choose cgroup, pod or process")
         return self._ask(questions.noisy(by))
 
     def capacity(self) -> pa.Table:
@@ -169,7 +171,7 @@ _FINDINGS = pa.schema(
 
 _RELATION = re.compile(r"\b(?:from|join)\s+(\w+)")
 _DEVICE = "d.device as device, d.stable_id as stable_id, d.model as model, d.kind as kind"
-RELATIONS = (*(t.relation for t in LAKE_TABLES), "devices", "buckets")
+RELATIONS = (*(t.relation for t in LAKE_TABLES), "devices", "buckets", "containers")
 
 
 def views() -> dict[str, str]:
@@ -181,6 +183,7 @@ def views() -> dict[str, str]:
     found["devices"] = (
         f"select host, start_ns, name as device, {', '.join(c for c in DEVICES.names if c != 'name')} from raw_devices"
     )
+    found["containers"] = CONTAINERS
     found["buckets"] = f"""
         select b.host, b.start_ns, b.start_ns + b.at_ns as at_unix_ns, {_DEVICE}, b.step_s, b.dev, b.class, b.part, b.bucket,
                {bucket_low_sql("b.bucket")} as low_ns, b.ios

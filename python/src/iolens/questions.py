@@ -80,12 +80,16 @@ def noisy(by: str) -> str:
         names = """left join (select host as n_host, start_ns as n_start, id, max(text) as text from names
                    where kind = 'cgroup' group by 1, 2, 3) n
                    on n_host = i.host and n_start = i.start_ns and n.id = i.cgroup"""
+    if by == "pod":
+        # Control groups of no pod are actors of their own.
+        actor = "coalesce(c.pod, c.pod_uid, c.path, cast(i.cgroup as string))"
+        names = "left join containers c on c.host = i.host and c.start_ns = i.start_ns and c.cgroup = i.cgroup"
     known = "tgid" if by == "process" else "cgroup"
     return f"""
 with used as (
     select i.host, device, class, at_unix_ns - at_unix_ns % {_SECOND_NS} as second, {actor} as actor,
            device_ns + coalesce(queue_ns, 0) as total_ns, device_ns
-    from ios i {names} where {known} is not null),
+    from ios i {names} where i.{known} is not null),
 typical as (
     select host, device, class, actor, percentile_disc(0.5) within group (order by total_ns) as median_ns
     from used group by host, device, class, actor),
