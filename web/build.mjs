@@ -1,4 +1,4 @@
-// Bundles the pages of the report and of experiments into dist/report.html and dist/lab.html, in which __TITLE__ and __DATA__
+// Bundles the pages of the report, of experiments and of fleets into dist/{report,lab,fleet}.html, in which __TITLE__ and __DATA__
 // are left for the program to fill.
 // With --test it bundles the tests and their data instead.
 import { createHash } from "node:crypto";
@@ -54,8 +54,9 @@ async function page(name, entry, libraries) {
 if (process.argv.includes("--test")) {
   await tests();
 } else {
-  for (const name of ["report", "lab"]) await rm(`${here}dist/${name}.html`, { force: true });
+  for (const name of ["report", "lab", "fleet"]) await rm(`${here}dist/${name}.html`, { force: true });
   const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
   await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`);
   await page("lab", "src/lab/main.ts", "");
+  await page("fleet", "src/fleet/main.ts", "");
 }

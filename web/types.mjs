@@ -25,3 +25,4 @@ async function types(name) {
 
 await types("page");
 await types("lab");
+await types("fleet");

@@ -1,4 +1,4 @@
-//! Embeds the pages of the HTML report and of experiments, if they have been built (`make web`). Building the program needs
+//! Embeds the pages of the HTML report, of experiments and of fleets, if they have been built (`make web`). Building the program needs
 //! nothing but Rust: without the page, `iolens report -o` says what is missing. Passes the section
 //! layout to the linker (`layout.ld`).
 
@@ -9,7 +9,7 @@ use std::{env, fs};
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    let code: String = [("REPORT_PAGE", "report.html"), ("LAB_PAGE", "lab.html")]
+    let code: String = [("REPORT_PAGE", "report.html"), ("LAB_PAGE", "lab.html"), ("FLEET_PAGE", "fleet.html")]
         .map(|(name, file)| embedded(name, &here.join("../../web/dist").join(file), &out.join(file)))
         .concat();
     fs::write(out.join("pages.rs"), code).expect("OUT_DIR can be written");

@@ -142,7 +142,10 @@ def bundle(work: Path, pod: dict[str, Any], container: dict[str, Any], recording
     check(context["capabilities"]["drop"] == ["ALL"], "some of the runtime's usual capabilities are kept")
     capabilities = {f"CAP_{name}" for name in context["capabilities"]["add"]}
     held = sorted(capabilities)
-    paths = {v["name"]: v["hostPath"]["path"] for v in pod["volumes"]} | {"recordings": str(recordings)}
+    # What the node may lack is made here, and not on this machine.
+    made = {v["name"]: v["hostPath"]["type"] == "DirectoryOrCreate" for v in pod["volumes"]}
+    paths = {v["name"]: f"{work / 'node' if made[v['name']] else ''}{v['hostPath']['path']}" for v in pod["volumes"]}
+    paths["recordings"] = str(recordings)
     mounts = [
         {"destination": "/proc", "type": "proc", "source": "proc"},
         {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},

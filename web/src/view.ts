@@ -97,7 +97,9 @@ export class ViewBar {
 
   #go(address: string): void {
     const device = this.store && this.store.scopeIndex > 0 ? scopeOf(this.store.scope?.label) : "";
-    location.assign(`${location.pathname}${address}${device}`);
+    const host = new URLSearchParams(location.search).get("host");
+    const same = host === null ? "" : `&host=${encodeURIComponent(host)}`;
+    location.assign(`${location.pathname}${address}${same}${device}`);
   }
 
   #submit(e: Event): void {

@@ -488,3 +488,29 @@ describe("an experiment", { skip: missing ?? false }, () => {
     });
   }
 });
+
+describe("a fleet", { skip: missing ?? false }, () => {
+  for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
+    test(`shows the worst first and leads to a host's moment at ${width} pixels, ${scheme}`, async () => {
+      const page = await open(await written("fleet.html", synth.fleet(), "fleet"), { width, scheme });
+      assert.equal(await page.locator("img").count(), 0);
+      const rows = page.locator("#hosts tbody tr");
+      assert.match(await rows.first().textContent(), /^node41/);
+      assert.equal(await rows.first().locator("a").getAttribute("href"), "/?host=node41&from=1795002340&to=1795002640");
+      assert.match(await page.locator(".notes").textContent(), /12 hosts are not read yet/);
+      assert.equal(await rows.count(), 50, "the others are one click away");
+      await page.locator("#hosts button.more").click();
+      assert.equal(await rows.count(), 60);
+      assert.match(await rows.last().textContent(), /^node9–/, "not known is last, and no zero");
+      await page.locator("#disks input").fill("node3 sdb");
+      // node3, node30 to node39.
+      assert.equal(await page.locator("#disks tbody tr").count(), 11);
+      await page.locator("#hosts th button").filter({ hasText: "Errors" }).click();
+      assert.match(await rows.first().textContent(), /^node3/);
+      assert.equal(await rows.filter({ hasText: "<img" }).locator("a").getAttribute("href").then((a) => a.includes("<")), false);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(overflow <= 0, `the page is ${overflow} pixels too wide`);
+      await close(page);
+    });
+  }
+});

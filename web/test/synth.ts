@@ -2,6 +2,7 @@
  * A made-up but plausible recording for tests and for looking at the page: steady random reads, and a burst of
  * sequential writes every five seconds during which the reads wait.
  */
+import type { FleetDocument } from "../src/generated/fleet";
 import type { LabPage } from "../src/generated/lab";
 import { packColumn, packList, toLogCode } from "../src/codec";
 import type { ActorBlock, BurstBlock, CapacityBlock, ClassSummary, DepthBlock, DistributionsBlock, FindingBlock, HeatBlock, LevelBlock, MicroburstEvidence, PageData, PeriodicityEvidence, PeriodicityVerdict, ScopeBlock, SlotGroupBlock, StarvationEvidence, UtilDisagreementEvidence } from "../src/generated/page";
@@ -207,6 +208,7 @@ function stats(ios: number, bytes: number, median: number, tail: number): ClassS
 export const UNSEEN = "/srv/\u001b[31mred\r\n\u202e\u{e0041}gpj.exe";
 
 export { filesData } from "./files";
+export { fleet } from "./fleet";
 export { experiment } from "./lab";
 
 export const HOSTILE = `</script><img src=x onerror="document.title='owned'">`;
@@ -403,7 +405,7 @@ export function together(seconds: number): PageData {
 }
 
 /** The page around `data`, as the program assembles it. */
-export function page(template: string, data: PageData | LabPage): string {
+export function page(template: string, data: PageData | LabPage | FleetDocument): string {
   const json = JSON.stringify(data).replaceAll("<", "\\u003c");
   return template.replace(/__(TITLE|DATA)__/g, (_, name: string) => (name === "TITLE" ? "iolens report" : json));
 }

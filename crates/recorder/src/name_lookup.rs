@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use iolens_core::model::{Io, Name, Named, Observation, Origin};
-use iolens_observe::topology::Names;
+use iolens_core::model::{Container, Io, Name, Named, Observation, Origin};
+use iolens_observe::topology::{Names, Pods};
 
 /// Lookups that may wait. One beyond that is requested again at the next I/O.
 const MAX_WAITING: usize = 256;
@@ -52,6 +53,8 @@ pub struct NameLookup {
     answers: Receiver<Answer>,
     hurry: Arc<AtomicBool>,
     waiting: usize,
+    /// Whether this machine runs pods.
+    pods: bool,
     young: HashMap<Named, Known>,
     old: HashMap<Named, Known>,
     hasher: RandomState,
@@ -64,12 +67,15 @@ impl NameLookup {
         let (answer, answers) = sync_channel(MAX_WAITING);
         let hurry = Arc::new(AtomicBool::new(false));
         let hurried = Arc::clone(&hurry);
+        let mut pods = Pods::new(Path::new("/"));
+        let has_pods = pods.are_here();
         let look_up = move || {
             let mut names = Names::new();
             for q in asked {
                 let text = match q.of {
                     Named::File(inode) => names.file(inode, q.tgid),
                     Named::Cgroup(id) => names.cgroup(id),
+                    Named::Pod(id) => pod(names.cgroup(id), &mut pods),
                     Named::Unknown => None,
                 };
                 if answer.send(Answer { of: q.of, text }).is_err() {
@@ -86,6 +92,7 @@ impl NameLookup {
             answers,
             hurry,
             waiting: 0,
+            pods: has_pods,
             young: HashMap::new(),
             old: HashMap::new(),
             hasher: RandomState::new(),
@@ -108,6 +115,9 @@ impl NameLookup {
                 last_cgroup = io.cgroup;
                 if let Some(id) = io.cgroup {
                     self.ask(Named::Cgroup(id), None, now_ns);
+                    if self.pods {
+                        self.ask(Named::Pod(id), None, now_ns);
+                    }
                 }
             }
         }
@@ -179,6 +189,11 @@ impl NameLookup {
         }
         found
     }
+}
+
+/// Of the control group at `path`.
+fn pod(path: Option<String>, pods: &mut Pods) -> Option<String> {
+    pods.name(&Container::of(&path?)?)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ export interface Column<Row> {
   cls?: string;
   /** Definition of this row's cell, where it is not the column's. */
   hint?(row: Row): string | null;
+  /** Where this row's cell leads. */
+  href?(row: Row): string;
 }
 
 /** A column of numbers, shown by `text`. */
@@ -128,6 +130,8 @@ export class Table<Row> {
       const cls = [c.numeric ? "num" : "", c.cls ?? "", text === ABSENT ? "absent" : ""].filter(Boolean).join(" ");
       // Every number has its definition, not only its column's title.
       const definition = c.hint?.(row) ?? (c.numeric ? c.definition : undefined);
+      const href = c.href?.(row);
+      if (href !== undefined) return h(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : undefined, class: cls || undefined }, h("a", { href, text }));
       return i === 0 ? h("th", { scope: "row", class: cls || undefined, text }) : h("td", { class: cls || undefined, "data-def": definition, text });
     });
     return h("tr", {}, ...cells);

@@ -5,6 +5,7 @@
 
 mod below;
 mod bio;
+mod container;
 mod counters;
 mod data_table;
 mod device;
@@ -20,6 +21,7 @@ mod rollup;
 
 pub(crate) use below::Below;
 pub use bio::BioStages;
+pub use container::{Container, Qos};
 pub use counters::{ClassCounters, CounterSample, CpuCounters, DiskCounters, FlushCounters};
 pub use data_table::{ColumnValues, DataColumn, DataTable};
 pub use device::{DevId, Device, DeviceKind, NoDevId, Raid, layers_above};

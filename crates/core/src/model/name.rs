@@ -19,6 +19,8 @@ pub enum Named {
     File(Inode),
     /// A control group, as in [`super::Io::cgroup`].
     Cgroup(i64),
+    /// The pod, and the container if that is known, of a control group, as in [`super::Io::cgroup`].
+    Pod(i64),
     /// Something that only a later version can name.
     Unknown,
 }
@@ -29,6 +31,7 @@ impl Named {
         match self {
             Named::File(_) => Some("file"),
             Named::Cgroup(_) => Some("cgroup"),
+            Named::Pod(_) => Some("pod"),
             Named::Unknown => None,
         }
     }
@@ -44,7 +47,8 @@ pub struct Name {
     pub at_ns: i64,
     /// What it is the name of.
     pub of: Named,
-    /// The path: of a file as the recorder saw it, of a control group within the hierarchy. Untrusted, not escaped;
+    /// The path: of a file as the recorder saw it, of a control group within the hierarchy; of a
+    /// pod `NAMESPACE/POD` or `NAMESPACE/POD/CONTAINER`. Untrusted, not escaped;
     /// bytes that are no UTF-8 became U+FFFD.
     pub text: String,
 }

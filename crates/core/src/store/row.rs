@@ -260,7 +260,7 @@ impl Row for Name {
     fn encode(rows: &[Name], e: &mut FrameEncoder) {
         let number = |of: Named| match of {
             Named::File(f) => (Some(i64::from(f.fs_dev)), f.ino, f.generation.map(i64::from)),
-            Named::Cgroup(id) => (None, id, None),
+            Named::Cgroup(id) | Named::Pod(id) => (None, id, None),
             Named::Unknown => (None, 0, None),
         };
         e.ints(rows.iter().map(|r| r.at_ns));
@@ -277,6 +277,7 @@ impl Row for Name {
         let of = match (c[1].text(i), c[2].int(i)) {
             (Some(b"file"), Some(fs_dev)) => Named::File(Inode { fs_dev: fs_dev as i32, ino: id, generation }),
             (Some(b"cgroup"), _) => Named::Cgroup(id),
+            (Some(b"pod"), _) => Named::Pod(id),
             _ => Named::Unknown,
         };
         let text = String::from_utf8_lossy(c[4].text(i).unwrap_or_default()).into_owned();

@@ -3,10 +3,11 @@
 use std::io::{BufWriter, Write};
 
 use anyhow::Result;
+use iolens_core::analysis::timeline::GroupBy;
 
 use crate::cli::{Format, ZoomPlan};
-use crate::engine::choose;
 use crate::engine::view::View;
+use crate::engine::{choose, names};
 use crate::present::escape;
 use crate::present::zoom::{self, ZoomWriter};
 
@@ -32,6 +33,9 @@ pub fn run(plan: &ZoomPlan) -> Result<u8> {
     let mut out = BufWriter::new(crate::streams::stdout());
     out.write_all(writer.begin().as_bytes())?;
     for view in views {
+        if by == GroupBy::Cgroup && rows.format != Format::Table {
+            writer.know_pods(names::read(&view.recording, i64::MAX)?.pods);
+        }
         let shift_ns = view.recording.meta().start_unix_ns.saturating_sub(start_unix_ns);
         view.show(shift_ns, |row, name| Ok(out.write_all(writer.row(row, name).as_bytes())?))?;
     }

@@ -6,6 +6,7 @@
 pub mod choose;
 pub mod decode;
 pub mod files;
+pub mod fleet;
 pub mod heat;
 pub mod layers;
 pub mod names;

@@ -26,6 +26,7 @@ pub fn read(recording: &Recording, to_ns: i64) -> Result<Names> {
             match name.of {
                 Named::File(file) => drop(names.files.insert(file, name.text)),
                 Named::Cgroup(id) => drop(names.cgroups.insert(id, name.text)),
+                Named::Pod(id) => drop(names.pods.insert(id, name.text)),
                 Named::Unknown => {}
             }
         }

@@ -97,6 +97,7 @@ impl Screen {
             match name.of {
                 Named::File(file) => drop(self.names.files.insert(file, name.text)),
                 Named::Cgroup(id) => drop(self.names.cgroups.insert(id, name.text)),
+                Named::Pod(id) => self.writer.know_pods([(id, name.text)]),
                 Named::Unknown => {}
             }
         }

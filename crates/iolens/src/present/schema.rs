@@ -117,6 +117,7 @@ fn the_schemas_are_current() {
     check("schema/report.json", &pretty(&schema_of::<super::report_json::ReportDocument>()));
     check("schema/page.json", &pretty(&schema_of::<super::html::PageData>()));
     check("schema/lab.json", &pretty(&schema_of::<super::lab::document::LabPage>()));
+    check("schema/fleet.json", &pretty(&schema_of::<super::fleet::FleetDocument>()));
 }
 
 /// `text` in a cell of a table.

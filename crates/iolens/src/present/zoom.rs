@@ -9,6 +9,7 @@ use serde_json::{Map, json};
 use super::escape;
 use super::fields::{Field, Value, fields};
 use super::layout::{cut, fixed};
+use super::workload::{Pods, Workload};
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct ZoomWriter {
     sampled: bool,
     /// An imported table says something of all classes together only.
     all_classes: bool,
+    /// Whose the control groups are.
+    pods: Pods,
     /// Columns of the terminal.
     width: usize,
     /// The columns of each line of a row, with their widths: laid out at the first row.
@@ -70,6 +73,7 @@ impl ZoomWriter {
             cut_ns: None,
             sampled: false,
             all_classes: false,
+            pods: Pods::default(),
             width: usize::MAX,
             lines: OnceCell::new(),
         }
@@ -138,6 +142,11 @@ impl ZoomWriter {
         ZoomWriter { all_classes, ..self }
     }
 
+    /// Names of pods for the rows to come.
+    pub fn know_pods(&mut self, pods: impl IntoIterator<Item = (i64, String)>) {
+        self.pods.know(pods);
+    }
+
     fn fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
         fields(self.extended, self.all_classes)
     }
@@ -166,7 +175,8 @@ impl ZoomWriter {
             Format::Ndjson => String::new(),
             Format::Csv => {
                 let names = ["time_s"].into_iter().chain(self.group_name()).chain(self.fields().map(|f| f.name));
-                let names = names.chain(["lossy"]);
+                let of_group = Some(Workload::KEYS).filter(|_| self.by == GroupBy::Cgroup);
+                let names = names.chain(["lossy"]).chain(of_group.into_iter().flatten());
                 names.collect::<Vec<_>>().join(",") + "\n"
             }
             Format::Table => {
@@ -262,7 +272,9 @@ impl ZoomWriter {
             };
         }
         // Loss is data.
-        line + if row.lossy { ",1\n" } else { ",0\n" }
+        line.push_str(if row.lossy { ",1" } else { ",0" });
+        line.push_str(&self.pods.csv(row.key, group));
+        line + "\n"
     }
 
     fn json_row(&self, row: &Row, group: &str) -> String {
@@ -271,6 +283,7 @@ impl ZoomWriter {
         if let Some(name) = self.group_name() {
             out.insert(name.to_owned(), json!(group));
         }
+        out.extend(self.pods.json(row.key, group));
         for f in self.fields() {
             let value = match (f.get)(row) {
                 Value::Unknown | Value::Below(_) => json!(null),

@@ -9,6 +9,7 @@ mod host;
 mod mountpath;
 mod mounts;
 mod names;
+mod pods;
 mod process;
 mod stack;
 
@@ -17,6 +18,7 @@ pub use host::Host;
 pub use mountpath::{MountPath, Resolver};
 pub use mounts::{Mount, MountTable, MountWatch, canonical_under, join_under};
 pub use names::Names;
+pub use pods::Pods;
 pub use process::{
     boottime_ns, lower_this_thread, own_cost, prefer_this_thread, return_freed_memory, thread_cpu_s, wall_clock_ns,
 };

@@ -142,6 +142,7 @@ fn every_kind_of_observation_comes_back_in_one_ordered_stream() {
     let file = Named::File(Inode { fs_dev: -1, ino: i64::MAX, generation: Some(u32::MAX) });
     all.push(Observation::Name(Name { at_ns: 22_222, of: file, text: "/a b/\\x41\n \u{1b}[31m".into() }));
     all.push(Observation::Name(Name { at_ns: 66_666, of: Named::Cgroup(-7), text: "/".into() }));
+    all.push(Observation::Name(Name { at_ns: 77_777, of: Named::Pod(-7), text: "default/web-0/nginx".into() }));
     all.push(Observation::Request(Box::new(Request::new(1, 55_555))));
     all.sort_by_key(Observation::at_ns);
     let mut w = RecordingWriter::create(&dir, meta(), small_segments(6)).expect("creates");

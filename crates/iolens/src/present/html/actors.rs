@@ -37,7 +37,9 @@ fn block(a: &ActorSummary, data: &ReportData) -> ActorBlock {
         ActorKey::Cgroup(id) => {
             let path = id.and_then(|id| data.names.cgroups.get(&id).cloned());
             let number = id.map(|id| format!("id {id}"));
-            (known(path.or_else(|| number.clone())), number, None)
+            let pod = id.and_then(|id| data.names.pods.get(&id));
+            let detail = pod.map(|pod| format!("pod {pod}")).or_else(|| number.clone());
+            (known(path.or(number)), detail, None)
         }
         ActorKey::File(file) => {
             let path = file.and_then(|f| data.names.files.get(&f).cloned());

@@ -27,6 +27,7 @@ use levels::{DistributionsBlock, LevelBlock};
 use view::ViewBlock;
 #[cfg(test)]
 pub use view::has_page;
+pub(super) use view::script_policy;
 pub use view::{View, content_security_policy, render_nothing};
 
 include!(concat!(env!("OUT_DIR"), "/pages.rs"));
@@ -82,6 +83,8 @@ pub struct ReportData<'a> {
 pub struct Names {
     /// Paths of control groups by id.
     pub cgroups: BTreeMap<i64, String>,
+    /// `NAMESPACE/POD[/CONTAINER]` of control groups by id.
+    pub pods: BTreeMap<i64, String>,
     /// Paths of files.
     pub files: BTreeMap<Inode, String>,
 }
@@ -219,7 +222,7 @@ fn report(page: &str, data: &ReportData) -> Vec<u8> {
 }
 
 /// `page` with title and data in the places left for them.
-fn fill(page: &str, title: &str, json: &str) -> Vec<u8> {
+pub(super) fn fill(page: &str, title: &str, json: &str) -> Vec<u8> {
     // Cut the page before anything is put in: what is put in may look like a marker.
     let (head, rest) = page.split_once(TITLE_MARKER).unwrap_or((page, ""));
     let (body, tail) = rest.split_once(DATA_MARKER).unwrap_or((rest, ""));
@@ -272,7 +275,7 @@ fn json(data: &ReportData, budget: usize) -> String {
 }
 
 /// JSON without `<`: inside a script element only `</script` and `<!--` could end or change it.
-fn script_safe(document: &impl Serialize) -> String {
+pub(super) fn script_safe(document: &impl Serialize) -> String {
     // Plain structs with string keys cannot fail to serialise; the page would say that its data is damaged.
     serde_json::to_string(document).unwrap_or_default().replace('<', "\\u003c")
 }

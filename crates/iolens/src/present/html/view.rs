@@ -72,7 +72,12 @@ pub fn render_nothing(problem: &str, view: View) -> Result<Vec<u8>, NoPage> {
 
 /// What the page allows itself, for the header of a server that sends it; `None` if this program was built without it.
 pub fn content_security_policy() -> Option<&'static str> {
-    let (_, rest) = REPORT_PAGE?.split_once("Content-Security-Policy\" content=\"")?;
+    script_policy(REPORT_PAGE?)
+}
+
+/// The same of another page.
+pub fn script_policy(page: &'static str) -> Option<&'static str> {
+    let (_, rest) = page.split_once("Content-Security-Policy\" content=\"")?;
     Some(rest.split_once('"')?.0)
 }
 

@@ -31,6 +31,7 @@ use tokio::sync::broadcast::Sender;
 use super::live::Happened;
 use super::meter::Meter;
 use super::watcher::Found;
+use crate::engine::fleet::Remembered;
 use guard::Rules;
 pub use health::Health;
 pub use listen::{Bound, Listen};
@@ -127,6 +128,8 @@ pub struct App {
     live: Option<Sender<Happened>>,
     /// Findings so far.
     found: Option<Arc<Found>>,
+    /// Sums of recordings that were read for pages of the fleet.
+    fleet: Arc<Remembered>,
     watchers: Arc<Semaphore>,
     rules: Rules,
     requests: Semaphore,
@@ -144,6 +147,7 @@ impl App {
             marks: None,
             live: None,
             found: None,
+            fleet: Arc::default(),
             watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
             rules,
             requests: Semaphore::new(MAX_REQUESTS),

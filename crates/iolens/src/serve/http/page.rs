@@ -10,15 +10,18 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
+use iolens_core::store::Root;
 use iolens_observe::topology::wall_clock_ns;
 
 use super::App;
-use super::api::{Params, typed};
+use super::api::{Params, hosts, typed};
 use super::problem::Problem;
 use crate::engine::choose::{self, Chosen};
 use crate::engine::page::{Beside, page};
 use crate::engine::report::{Analysed, plain};
 use crate::engine::{Instant, WindowArgs, window};
+use crate::present;
+use crate::present::fleet::FleetDocument;
 use crate::present::html::{Note, NoteLevel, View, content_security_policy, render_nothing};
 use crate::streams::heard;
 
@@ -29,6 +32,7 @@ const INDEX: &str = "iolens serve\n
 /metrics            for Prometheus
 /api/v1/recordings  what there is, and how fine
 /api/v1/devices     names and numbers of the devices
+/api/v1/hosts       hosts and disks, ranked by I/O time lost: from, to
 /api/v1/series      rates, latencies and busy time: from, to, step, by, device
 /api/v1/heatmap     I/Os by time and latency: from, to, class, part
 /api/v1/ios         single I/Os: from, to, limit
@@ -55,11 +59,27 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
         Ok(asked) => asked,
         Err(problem) => return nothing(&problem, View { live: false, ..View::last(wall_clock_ns(), QUARTER_NS) }),
     };
+    if params.get("host").is_none() && Root::open(&app.root).is_ok_and(|r| r.is_some_and(|r| r.hosts().len() > 1)) {
+        return fleet(&app, &params).await;
+    }
     let (place, view) = (app.place(&params), view(&asked));
     let unwell = app.health.document().reasons;
     match app.read(move || made(&place, &asked, view, unwell)).await {
         Ok(said) => html(StatusCode::OK, said.answer),
         Err(problem) => nothing(&problem, view),
+    }
+}
+
+/// Where several hosts are recorded and none is named: all of them beside each other.
+async fn fleet(app: &Arc<App>, params: &Params) -> Response {
+    let said = hosts::of(app, params).await;
+    let document = match said {
+        Ok(document) => document,
+        Err(problem) => FleetDocument { notes: vec![problem.detail().to_owned()], ..FleetDocument::default() },
+    };
+    match present::fleet::page(&document) {
+        Ok(page) => html_of(StatusCode::OK, page, present::fleet::policy()),
+        Err(without_page) => Problem::new(StatusCode::NOT_FOUND, without_page.to_string()).into_response(),
     }
 }
 
@@ -127,11 +147,15 @@ fn nothing(problem: &Problem, view: View) -> Response {
 }
 
 fn html(status: StatusCode, page: Vec<u8>) -> Response {
+    html_of(status, page, content_security_policy())
+}
+
+fn html_of(status: StatusCode, page: Vec<u8>, policy: Option<&str>) -> Response {
     let mut response = Response::new(Body::from(page));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    let policy = content_security_policy().map(|own| format!("{own}; frame-ancestors 'none'"));
+    let policy = policy.map(|own| format!("{own}; frame-ancestors 'none'"));
     if let Some(policy) = policy.and_then(|p| HeaderValue::from_str(&p).ok()) {
         headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     }
@@ -141,7 +165,7 @@ fn html(status: StatusCode, page: Vec<u8>) -> Response {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::api::tests::{at, lake};
+    use super::super::api::tests::{at, lake, record_of};
     use super::super::tests::{ask, block_on};
     use super::*;
     use crate::present::html::has_page;
@@ -182,6 +206,28 @@ mod tests {
         assert_eq!(data["view"]["from_unix_s"].as_f64().unwrap() as i64, at(30).parse::<i64>().unwrap());
         assert_eq!(ios(&data), 1200, "20 I/Os a second for a minute");
         assert!(!page.contains("<b>e"), "names are data");
+    }
+
+    #[test]
+    fn several_hosts_are_shown_beside_each_other_until_one_is_named() {
+        let (dir, app) = lake();
+        record_of(dir.path(), "</script><b>x", 0, 120);
+        if !has_page() || present::fleet::policy().is_none() {
+            eprintln!("SKIP: built without the page");
+            return;
+        }
+        let (response, page) = browse(&app, "/");
+        assert_eq!(response.status(), StatusCode::OK);
+        let policy = response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap().to_owned();
+        let fleet = data(&page);
+        assert_eq!((fleet["format"].as_u64(), fleet["hosts"].as_array().unwrap().len()), (Some(1), 2));
+        assert!(policy.contains("script-src 'sha256-") && !page.contains("<b>x"), "names are data");
+        let (response, page) = browse(&app, &format!("/?host=h&from={}&to={}", at(30), at(90)));
+        assert_eq!((response.status(), ios(&data(&page))), (StatusCode::OK, 1200));
+        assert_ne!(response.headers()[header::CONTENT_SECURITY_POLICY].to_str().unwrap(), policy, "another page");
+        let (response, page) = browse(&app, &format!("/?from={}&to={}", at(-900), at(-600)));
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(data(&page)["notes"][0].as_str().unwrap().contains("rollups"), "why there is nothing");
     }
 
     #[test]

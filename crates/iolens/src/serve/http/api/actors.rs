@@ -1,8 +1,10 @@
 //! `actors`: who did it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::Result;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
@@ -15,8 +17,10 @@ use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
 use super::json;
 use super::params::Params;
+use crate::engine::choose::{self, Chosen};
 use crate::engine::series::Series;
-use crate::engine::{By, Format, RowArgs};
+use crate::engine::{By, Format, RowArgs, WindowArgs, names};
+use crate::present::workload::Workload;
 
 /// As many are named; the others are added up.
 const MAX_ACTORS: usize = 20;
@@ -47,6 +51,9 @@ struct Actor {
     io_time_s: f64,
     /// Of that of all.
     io_time_percent: Option<f64>,
+    /// Of control groups: whose.
+    #[serde(flatten)]
+    workload: Option<Workload>,
 }
 
 /// One class.
@@ -77,12 +84,28 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
                 let sums = found.entry(name.to_owned()).or_default();
                 sums.iter_mut().zip(&row.flows).for_each(|(sum, flow)| sum.add(flow));
             })?;
-            Ok(found)
+            let pods = if by == By::Cgroup { pods(&place, &window)? } else { BTreeMap::new() };
+            Ok((found, pods))
         })
         .await?;
-    let (actors, others) = ranked(said.answer);
+    let (found, pods) = said.answer;
+    let (mut actors, others) = ranked(found);
+    for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
+        actor.workload = actor.name.as_ref().map(|path| Workload::of(path, pods.get(path).map(String::as_str)));
+    }
     let by = names.iter().find(|(_, b)| *b == by).map_or("process", |(name, _)| name);
     json(&ActorsDocument { schema_version: SCHEMA_VERSION, by, actors, others, notes: said.notes })
+}
+
+/// Names of pods by the paths of their control groups.
+fn pods(place: &Path, window: &WindowArgs) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for Chosen { recording, .. } in choose::all(place, window)? {
+        let names = names::read(&recording, i64::MAX)?;
+        let of = |(id, pod)| Some((names.cgroups.get(&id)?.clone(), pod));
+        found.extend(names.pods.into_iter().filter_map(of));
+    }
+    Ok(found)
 }
 
 fn time_ns(flows: &Flows) -> i64 {
@@ -108,6 +131,7 @@ fn ranked(found: BTreeMap<String, Flows>) -> (Vec<Actor>, Actor) {
             discard: sums(Class::Discard),
             flush: sums(Class::Flush),
             io_time_s: time_ns(flows) as f64 / 1e9,
+            workload: None,
             io_time_percent: (all_ns > 0).then(|| 100.0 * time_ns(flows) as f64 / all_ns as f64),
         }
     };

@@ -39,6 +39,12 @@ pub const ENDPOINTS: &[Endpoint] = &[
         &["schema_version", "from", "to", "devices", "notes"],
     ),
     get(
+        "hosts",
+        "Hosts and disks, those that lost most I/O time first; of the last day before the newest recording's end, if no time is given",
+        &["from", "to"],
+        &["schema_version", "from_unix_s", "to_unix_s", "hosts", "devices", "hosts_left_out", "notes"],
+    ),
+    get(
         "series",
         "The columns of zoom, from the coarsest tier that carries the step",
         &["host", "from", "to", "at", "step", "by", "device", "extended", "format"],

@@ -2,6 +2,7 @@
 
 mod actors;
 mod description;
+pub mod hosts;
 mod live;
 mod mark;
 mod params;
@@ -35,6 +36,7 @@ pub fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/api/v1/recordings", get(recordings::recordings))
         .route("/api/v1/devices", get(recordings::devices))
+        .route("/api/v1/hosts", get(hosts::hosts))
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/heatmap", get(series::heatmap))
         .route("/api/v1/ios", get(series::ios))

@@ -20,7 +20,12 @@ pub const IOS_PER_S: i64 = 20;
 
 /// `seconds` of alternating reads and writes of a process with a hostile name, with rollups.
 fn record(root: &Path, from_s: i64, seconds: i64) {
-    let dir = root.join(Root::host_directory("h"));
+    record_of(root, "h", from_s, seconds);
+}
+
+/// The same of any host.
+pub fn record_of(root: &Path, host: &str, from_s: i64, seconds: i64) {
+    let dir = root.join(Root::host_directory(host));
     std::fs::create_dir_all(&dir).unwrap();
     let start = EPOCH + from_s * S;
     let mut meta = RecordingMeta::new(Source::Ebpf, start);
@@ -75,6 +80,25 @@ fn recordings_and_devices_are_listed() {
     let (_, devices) = get(&app, &format!("/api/v1/devices?at={}", at(310)));
     assert_eq!((&devices["devices"][0]["major"], &devices["from"]), (&8.into(), &"2026-11-18T11:11:40Z".into()));
     assert_eq!(devices["devices"][0]["model"], Value::Null, "not known is not empty");
+}
+
+#[test]
+fn hosts_are_ranked_and_their_times_are_checked() {
+    let (dir, app) = lake();
+    record_of(dir.path(), "<b>x", 0, 120);
+    let (status, fleet) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)));
+    assert_eq!((status, fleet["schema_version"].as_u64(), fleet["hosts_left_out"].as_u64()), (200, Some(1), Some(0)));
+    let hosts: Vec<&str> = fleet["hosts"].as_array().unwrap().iter().filter_map(|h| h["host"].as_str()).collect();
+    assert_eq!(hosts, ["<b>x", "h"], "equally slow: by name");
+    let of = |host: &str| fleet["devices"].as_array().unwrap().iter().find(|d| d["host"] == host).unwrap().clone();
+    assert_eq!((of("h")["ios"].as_i64(), of("<b>x")["ios"].as_i64()), (Some(180 * IOS_PER_S), Some(120 * IOS_PER_S)));
+    assert_eq!(of("h")["lost_s"], Value::Null, "two disks are no peers");
+    assert_eq!(of("h")["read_us"], serde_json::json!(1000.0));
+    let usual = get(&app, "/api/v1/hosts").1;
+    assert_eq!(usual["to_unix_s"].as_f64(), Some((EPOCH / S + 420) as f64), "up to the newest recording's end");
+    let (status, problem) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(-900), at(-600)));
+    assert!(status == 422 && problem["detail"].as_str().unwrap().contains("rollups"), "{problem}");
+    assert_eq!(get(&app, "/api/v1/hosts?at=now").0, 400);
 }
 
 #[test]
@@ -221,6 +245,7 @@ fn the_description_says_what_handlers_take_and_give() {
             &app,
             &format!("/api/v1/{}?at={}", e.name, at(60))
                 .replace("recordings?at", "recordings?host=&x")
+                .replace("hosts?at", "hosts?to=&x")
                 .replace(&format!("&x={}", at(60)), ""),
         );
         assert_eq!(status, 200, "{}: {answer}", e.name);

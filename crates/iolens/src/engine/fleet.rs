@@ -1,0 +1,316 @@
+//! Hosts and devices of a root beside each other, from their rollups of a minute: which of them lost I/O time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, Rollup};
+use iolens_core::store::{Recording, Root, Stored, read_rollups};
+
+use super::patience;
+
+const MINUTE_S: i32 = 60;
+const MINUTE_NS: i64 = 60_000_000_000;
+/// Recordings whose sums are remembered: finished ones do not change.
+const MAX_REMEMBERED: usize = 20_000;
+/// Devices of a kind below which there is no one to compare with.
+pub const MIN_PEERS: usize = 3;
+/// I/Os of a class below which a mean says little.
+const MIN_IOS: i64 = 100;
+
+/// One device of one host over the stretch.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceSums {
+    /// What the recordings say of it.
+    pub device: Option<Device>,
+    /// I/Os, time from start to completion in nanoseconds, by class.
+    pub classes: [ClassSums; Class::ALL.len()],
+    /// Bytes moved.
+    pub bytes: i64,
+    /// Time from start to completion.
+    pub total: CallHistogram,
+    /// Time with any I/O in flight; `None`: not known.
+    pub busy_ns: Option<i64>,
+    /// I/Os that failed; `None`: not known of each.
+    pub errors: Option<i64>,
+    /// I/Os known to be missing; `None`: not even how many.
+    pub lost_ios: Option<i64>,
+    /// Start of the minute with most time in flight, and that time.
+    pub worst: Option<(i64, i64)>,
+}
+
+/// I/Os of a class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClassSums {
+    /// How many.
+    pub ios: i64,
+    /// Their time from start to completion, summed; of those without a known queue time from issue.
+    pub total_ns: i64,
+}
+
+/// A host over the stretch.
+#[derive(Debug, Clone, Default)]
+pub struct HostSums {
+    /// Its name.
+    pub host: String,
+    /// Recordings that have something of the stretch.
+    pub recordings: u32,
+    /// What is covered, in nanoseconds since the epoch, and how long it is without gaps.
+    pub from_unix_ns: i64,
+    /// Its end.
+    pub to_unix_ns: i64,
+    /// Without the time between recordings.
+    pub covered_ns: i64,
+    /// By stable id, else by name.
+    pub devices: BTreeMap<String, DeviceSums>,
+}
+
+/// All hosts that could be read in time.
+#[derive(Debug, Default)]
+pub struct Fleet {
+    /// The stretch.
+    pub unix_ns: Range<i64>,
+    /// Those that have something of it.
+    pub hosts: Vec<HostSums>,
+    /// Hosts that there was no time for; a further request goes on with them.
+    pub left_out: usize,
+}
+
+/// What one recording says.
+#[derive(Debug, Clone, Default)]
+struct Part {
+    unix_ns: Range<i64>,
+    devices: BTreeMap<String, DeviceSums>,
+}
+
+/// Sums of parts of recordings that were read before.
+#[derive(Debug, Default)]
+pub struct Remembered(Mutex<HashMap<Key, Arc<Part>>>);
+
+/// A recording, and the part of it.
+type Key = (PathBuf, Range<i64>);
+
+/// The hosts of `root` in `asked`; of an open beginning the `usual_ns` before the end, of an open end the newest recording's.
+/// What there is no time for before `deadline` is left out, newest recordings first.
+///
+/// # Errors
+/// The root holds nothing of that time.
+pub fn read(
+    root: &Root,
+    asked: (Option<i64>, Option<i64>),
+    usual_ns: i64,
+    remembered: &Remembered,
+    deadline: Instant,
+) -> Result<Fleet> {
+    let mut by_host: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
+    root.recordings().iter().for_each(|r| by_host.entry(&r.host).or_default().push(r));
+    let newest = by_host.values().filter_map(|of| of.last()?.span_unix_ns().ok()).map(|(_, end)| end).max();
+    let Some(end) = asked.1.or(newest) else { bail!("{}: no recordings", root.path().display()) };
+    let unix_ns = asked.0.unwrap_or_else(|| end.saturating_sub(usual_ns))..end;
+    if unix_ns.is_empty() {
+        bail!("the end is not after the beginning");
+    }
+    let mut hosts: Vec<(&str, Vec<&Stored>)> = by_host.into_iter().collect();
+    hosts.sort_by_key(|(host, of)| (std::cmp::Reverse(of.last().map(|r| r.start_unix_ns)), host.to_owned()));
+    let mut fleet = Fleet { unix_ns: unix_ns.clone(), ..Fleet::default() };
+    for (i, (host, stored)) in hosts.iter().enumerate() {
+        if Instant::now() > deadline {
+            fleet.left_out = hosts.len() - i;
+            break;
+        }
+        let sums = host_sums(host, stored, &unix_ns, remembered)?;
+        fleet.hosts.extend(Some(sums).filter(|s| s.recordings > 0));
+    }
+    if fleet.hosts.is_empty() {
+        bail!("no recording has rollups of a minute of this time");
+    }
+    Ok(fleet)
+}
+
+fn host_sums(host: &str, stored: &[&Stored], unix_ns: &Range<i64>, remembered: &Remembered) -> Result<HostSums> {
+    let mut sums =
+        HostSums { host: host.to_owned(), from_unix_ns: i64::MAX, to_unix_ns: i64::MIN, ..HostSums::default() };
+    for (i, one) in stored.iter().enumerate() {
+        // The next one's beginning is the end at the latest, so most need not be opened.
+        let before = stored.get(i + 1).is_some_and(|next| next.start_unix_ns <= unix_ns.start);
+        if before || one.start_unix_ns >= unix_ns.end {
+            continue;
+        }
+        patience::check()?;
+        let part = match remembered.part(one, unix_ns) {
+            Ok(part) => part,
+            Err(e) => {
+                eprintln!("iolens: {e:#}; left out");
+                continue;
+            }
+        };
+        if part.unix_ns.is_empty() {
+            continue;
+        }
+        sums.recordings += 1;
+        sums.covered_ns += part.unix_ns.end - part.unix_ns.start;
+        sums.from_unix_ns = sums.from_unix_ns.min(part.unix_ns.start);
+        sums.to_unix_ns = sums.to_unix_ns.max(part.unix_ns.end);
+        for (key, device) in &part.devices {
+            match sums.devices.get_mut(key) {
+                Some(known) => known.add(device),
+                None => drop(sums.devices.insert(key.clone(), device.clone())),
+            }
+        }
+    }
+    Ok(sums)
+}
+
+impl Remembered {
+    fn part(&self, stored: &Stored, unix_ns: &Range<i64>) -> Result<Arc<Part>> {
+        let (from, to) = stored.span_unix_ns()?;
+        let whole = |at: i64| (at - from).max(0);
+        let range = whole(unix_ns.start)..whole(unix_ns.end.min(to));
+        let key = (stored.path.clone(), range.clone());
+        if let Some(part) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(Arc::clone(part));
+        }
+        let part = Arc::new(sums_of(&stored.path, from, range)?);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&part));
+        Ok(part)
+    }
+}
+
+/// The minutes that begin in `range` of a recording.
+fn sums_of(path: &std::path::Path, start_unix_ns: i64, range: Range<i64>) -> Result<Part> {
+    let recording = Recording::open(path)?;
+    let devices = &recording.meta().devices;
+    let mut by_id: BTreeMap<DevId, DeviceSums> = BTreeMap::new();
+    let mut end_ns = 0;
+    let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
+    for warning in read_rollups(path, MINUTE_S, first..range.end, |row| {
+        let Some(dev) = row.dev else { return };
+        end_ns = end_ns.max(row.at_ns + MINUTE_NS);
+        by_id.entry(dev).or_insert_with(DeviceSums::nothing).take(&row, start_unix_ns);
+    })? {
+        eprintln!("iolens: {warning}");
+    }
+    let found = by_id.into_iter().filter_map(|(dev, mut sums)| {
+        let device = devices.iter().rfind(|d| d.id == dev)?;
+        sums.device = Some(device.clone());
+        Some((device.stable_id.clone().unwrap_or_else(|| device.name.clone()), sums))
+    });
+    let end_ns = end_ns.min(range.end);
+    Ok(Part { unix_ns: start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns, devices: found.collect() })
+}
+
+impl DeviceSums {
+    fn nothing() -> DeviceSums {
+        DeviceSums { errors: Some(0), lost_ios: Some(0), ..DeviceSums::default() }
+    }
+
+    /// Adds a minute: the row of all classes has what is known of the device, the others their I/Os.
+    fn take(&mut self, row: &Rollup, start_unix_ns: i64) {
+        if let Some(class) = row.class {
+            // Histograms are those of classes only.
+            self.total.merge(&row.total);
+            let sums = &mut self.classes[class as usize];
+            sums.ios += row.ios;
+            sums.total_ns =
+                sums.total_ns.saturating_add(row.device_sum_ns).saturating_add(row.queue_sum_ns.unwrap_or(0));
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(row.bytes);
+        self.errors = sum(self.errors, row.errors);
+        self.lost_ios = sum(self.lost_ios, row.lost_ios);
+        if let Some(flight) = row.flight {
+            *self.busy_ns.get_or_insert(0) += flight.busy_ns;
+            if flight.in_flight_ns > self.worst.map_or(0, |(_, most)| most) {
+                self.worst = Some((start_unix_ns + row.at_ns, flight.in_flight_ns));
+            }
+        }
+    }
+
+    fn add(&mut self, other: &DeviceSums) {
+        for (a, b) in self.classes.iter_mut().zip(&other.classes) {
+            a.ios += b.ios;
+            a.total_ns = a.total_ns.saturating_add(b.total_ns);
+        }
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.total.merge(&other.total);
+        self.errors = sum(self.errors, other.errors);
+        self.lost_ios = sum(self.lost_ios, other.lost_ios);
+        self.busy_ns = self.busy_ns.map_or(other.busy_ns, |a| Some(a + other.busy_ns.unwrap_or(0)));
+        self.worst = self.worst.into_iter().chain(other.worst).max_by_key(|(_, ns)| *ns);
+        // The newest name.
+        self.device = other.device.clone().or(self.device.take());
+    }
+
+    /// I/Os of all classes.
+    pub fn ios(&self) -> i64 {
+        self.classes.iter().map(|c| c.ios).sum()
+    }
+
+    /// Whether sums over devices count it: what is on another recorded disk counts there.
+    pub fn is_disk(&self) -> bool {
+        let is_loop = |d: &Device| d.name.starts_with("loop");
+        self.device.as_ref().is_some_and(|d| d.kind != DeviceKind::Bio && !is_loop(d))
+    }
+
+    /// With whom it is compared: devices of its model, and of those without one all that rotate as it does.
+    pub fn kind(&self) -> String {
+        let device = self.device.as_ref();
+        let model = device.and_then(|d| d.model.as_deref()).map(|m| m.trim().to_owned());
+        model.unwrap_or_else(|| match device.and_then(|d| d.rotational) {
+            Some(true) => "(rotating)".to_owned(),
+            Some(false) => "(solid state)".to_owned(),
+            None => "(any)".to_owned(),
+        })
+    }
+}
+
+/// A sum of which one part is not known is not known.
+fn sum(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    Some(a?.saturating_add(b?))
+}
+
+/// How long an I/O of each class takes on the median device of each kind, in nanoseconds; `None` of fewer than
+/// [`MIN_PEERS`] devices with enough I/Os.
+#[derive(Debug, Default)]
+pub struct Peers(BTreeMap<String, [Option<f64>; Class::ALL.len()]>);
+
+impl Peers {
+    /// Of all disks of the fleet.
+    pub fn of(fleet: &Fleet) -> Peers {
+        let mut means: BTreeMap<String, [Vec<f64>; Class::ALL.len()]> = BTreeMap::new();
+        for device in fleet.hosts.iter().flat_map(|h| h.devices.values()).filter(|d| d.is_disk()) {
+            let of = means.entry(device.kind()).or_default();
+            for (of, sums) in of.iter_mut().zip(&device.classes).filter(|(_, s)| s.ios >= MIN_IOS) {
+                of.push(sums.total_ns as f64 / sums.ios as f64);
+            }
+        }
+        Peers(means.into_iter().map(|(kind, of)| (kind, of.map(median))).collect())
+    }
+
+    /// I/O time of `device` beyond what the median device of its kind takes for as many I/Os, in nanoseconds; `None`: no one to
+    /// compare with.
+    pub fn lost_ns(&self, device: &DeviceSums) -> Option<f64> {
+        let usual = self.0.get(&device.kind()).filter(|_| device.is_disk())?;
+        let lost = device.classes.iter().zip(usual).filter_map(|(sums, usual)| {
+            let beyond = sums.total_ns as f64 - (*usual)? * sums.ios as f64;
+            Some(beyond.max(0.0))
+        });
+        lost.reduce(|a, b| a + b)
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    (values.len() >= MIN_PEERS).then(|| (values[values.len() / 2] + values[(values.len() - 1) / 2]) / 2.0)
+}
+
+#[cfg(test)]
+#[path = "fleet_tests.rs"]
+mod tests;

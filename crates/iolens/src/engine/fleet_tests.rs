@@ -1,0 +1,125 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use iolens_core::model::{Flight, RecorderCost, RecordingMeta, Source};
+use iolens_core::store::{RecordingWriter, WriterOptions};
+use std::path::Path;
+use std::time::Duration;
+
+const START: i64 = 1_795_000_020 * 1_000_000_000;
+const MINUTES: i64 = 10;
+const IOS: i64 = 600;
+
+/// Ten minutes of `IOS` reads a minute of `usual_us` each; a device named `sdb` is three times as slow from the fifth minute.
+fn record(root: &Path, host: &str, start: i64, devices: &[(&str, &str)]) {
+    let dir = root.join(Root::host_directory(host));
+    std::fs::create_dir_all(&dir).unwrap();
+    let mut meta = RecordingMeta::new(Source::Ebpf, start);
+    let device = |(i, (name, model)): (usize, &(&str, &str))| Device {
+        model: Some((*model).to_owned()),
+        stable_id: Some(format!("wwn-{host}-{name}")),
+        ..Device::named(*name, DevId::new(8, i as u32 * 16))
+    };
+    meta.devices = devices.iter().enumerate().map(device).collect();
+    let ids: Vec<DevId> = meta.devices.iter().map(|d| d.id).collect();
+    let path = dir.join(Root::recording_directory(start));
+    let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+    let mut rows = Vec::new();
+    for minute in 0..MINUTES {
+        for (dev, (name, _)) in ids.iter().zip(devices) {
+            let slow = *name == "sdb" && minute >= 5;
+            let device_ns = if slow { 3_000_000 } else { 1_000_000 };
+            let mut of = Rollup::empty(60, minute * MINUTE_NS, Some(*dev), Some(Class::Read));
+            (of.ios, of.bytes, of.device_sum_ns) = (IOS, IOS * 4096, IOS * device_ns);
+            of.total.add(device_ns, IOS as u64);
+            let flight = Flight { busy_ns: IOS * device_ns, in_flight_ns: IOS * device_ns, in_flight_max: 1 };
+            rows.extend([
+                of.clone(),
+                Rollup { class: None, flight: Some(flight), total: CallHistogram::default(), ..of },
+            ]);
+        }
+    }
+    assert!(writer.write_rollups(60, &rows).unwrap());
+    writer.finish(MINUTES * MINUTE_NS, RecorderCost::default()).unwrap();
+}
+
+fn fleet(root: &Path, asked: (Option<i64>, Option<i64>), remembered: &Remembered) -> Result<Fleet> {
+    let root = Root::open(root).unwrap().unwrap();
+    read(&root, asked, 3_600_000_000_000, remembered, Instant::now() + Duration::from_secs(60))
+}
+
+fn three_hosts() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for host in ["a", "b", "c"] {
+        record(root.path(), host, START, &[("sda", "M1"), ("sdb", "M2"), ("loop0", "M1")]);
+    }
+    // A fourth disk of that model, which is the slow one.
+    record(root.path(), "d", START, &[("sda", "M1"), ("sdb", "M1")]);
+    root
+}
+
+#[test]
+fn time_is_lost_beyond_the_median_of_the_model() {
+    let root = three_hosts();
+    let found = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
+    assert_eq!((found.hosts.len(), found.left_out), (4, 0));
+    let peers = Peers::of(&found);
+    let lost = |host: &str, device: &str| {
+        let host = found.hosts.iter().find(|h| h.host == host).unwrap();
+        peers.lost_ns(&host.devices[&format!("wwn-{}-{device}", host.host)])
+    };
+    // Five minutes of 600 reads, each 2 ms beyond the others.
+    let slow = lost("d", "sdb").unwrap();
+    assert!((slow - 5.0 * IOS as f64 * 2e6).abs() < 1.0, "{slow}");
+    assert_eq!(lost("a", "sda"), Some(0.0));
+    assert_eq!(lost("a", "sdb"), Some(0.0), "as slow as all of its model");
+    assert_eq!(lost("a", "loop0"), None, "no disk");
+    let host = found.hosts.iter().find(|h| h.host == "d").unwrap();
+    let sdb = &host.devices["wwn-d-sdb"];
+    assert_eq!(sdb.worst.unwrap().0, START + 5 * MINUTE_NS);
+    assert_eq!((sdb.ios(), sdb.errors), (MINUTES * IOS, Some(0)));
+    assert!(matches!(sdb.total.quantile(0.99), Some(2_900_000..3_100_000)), "{:?}", sdb.total.quantile(0.99));
+    assert_eq!(host.covered_ns, MINUTES * MINUTE_NS);
+    assert_eq!(sdb.busy_ns, Some(5 * IOS * 4_000_000));
+}
+
+#[test]
+fn fewer_than_three_devices_have_no_peers() {
+    let root = tempfile::tempdir().unwrap();
+    record(root.path(), "a", START, &[("sda", "M1"), ("sdb", "M1")]);
+    let found = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
+    let device = &found.hosts[0].devices["wwn-a-sdb"];
+    assert_eq!(Peers::of(&found).lost_ns(device), None, "not known is not zero");
+}
+
+#[test]
+fn a_stretch_has_its_minutes_only_and_is_remembered() {
+    let root = three_hosts();
+    let remembered = Remembered::default();
+    let half = (Some(START), Some(START + 5 * MINUTE_NS));
+    let found = fleet(root.path(), half, &remembered).unwrap();
+    assert!(found.hosts.iter().all(|h| h.devices.values().all(|d| d.ios() == 5 * IOS)));
+    // What was read before is not read again, whatever became of the files.
+    let rollups = root.path().join("host=a").join(Root::recording_directory(START)).join("rollup");
+    std::fs::remove_dir_all(rollups).unwrap();
+    let again = fleet(root.path(), half, &remembered).unwrap();
+    assert_eq!(again.hosts.iter().map(|h| h.devices.len()).collect::<Vec<_>>(), [3, 3, 3, 2]);
+    let none = fleet(root.path(), (Some(START - 9 * MINUTE_NS), Some(START - MINUTE_NS)), &remembered);
+    assert!(none.unwrap_err().to_string().contains("rollups of a minute"));
+    assert!(fleet(root.path(), (Some(START), Some(START)), &remembered).is_err());
+}
+
+#[test]
+fn hosts_without_time_are_counted_not_forgotten() {
+    let root = three_hosts();
+    let opened = Root::open(root.path()).unwrap().unwrap();
+    let late = read(&opened, (None, None), MINUTE_NS, &Remembered::default(), Instant::now());
+    // The first host may have been begun in time; the others are left out.
+    assert!(late.map_or(true, |f| f.left_out > 0));
+    // One of two recordings of a host: the time chooses.
+    record(root.path(), "d", START + 3_600_000_000_000, &[("sda", "M1")]);
+    let newest = fleet(root.path(), (None, None), &Remembered::default()).unwrap();
+    let d = newest.hosts.iter().find(|h| h.host == "d").unwrap();
+    assert_eq!((d.recordings, newest.hosts.len()), (1, 1), "the last hour before the newest end");
+    let all = fleet(root.path(), (Some(START), None), &Remembered::default()).unwrap();
+    assert_eq!(all.hosts.iter().find(|h| h.host == "d").unwrap().recordings, 2);
+}

@@ -1,0 +1,124 @@
+//! Hosts and devices of a fleet, ranked by the harm that they do: one document, for the API and for the page.
+
+use serde::Serialize;
+
+use super::html::{FLEET_PAGE, NoPage, fill, script_policy, script_safe};
+
+/// All hosts of a recording root over a stretch of time.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FleetDocument {
+    /// Version of the layout of this document.
+    pub schema_version: u32,
+    /// Beginning of the stretch.
+    pub from_unix_s: f64,
+    /// Its end.
+    pub to_unix_s: f64,
+    /// Hosts, those that lost most I/O time first.
+    pub hosts: Vec<HostRow>,
+    /// Disks that lost most I/O time first; the layers above them (dm, md) and loop devices are left out.
+    pub devices: Vec<DeviceRow>,
+    /// Hosts that there was no time to read: a further request goes on with them.
+    pub hosts_left_out: u64,
+    /// Remarks for people.
+    pub notes: Vec<String>,
+}
+
+/// A host.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HostRow {
+    /// Its name.
+    pub host: String,
+    /// Recordings that have something of the stretch.
+    pub recordings: u32,
+    /// Beginning of what is recorded of it.
+    pub from_unix_s: f64,
+    /// Its end.
+    pub to_unix_s: f64,
+    /// How many disks it has.
+    pub disks: u64,
+    /// I/Os completed.
+    pub ios: i64,
+    /// Bytes moved.
+    pub bytes: i64,
+    /// I/O time of its disks beyond that of the median disk of the same model; `null`: there is none to compare with.
+    pub lost_s: Option<f64>,
+    /// Of its busiest disk: time with any I/O in flight.
+    pub busy_percent: Option<f64>,
+    /// The 99th percentile of the time from start to completion, at most 3 % off.
+    pub p99_us: Option<f64>,
+    /// I/Os that failed.
+    pub errors: Option<i64>,
+    /// I/Os known to be missing in the recordings.
+    pub lost_ios: Option<i64>,
+    /// Start of the minute in which most time was spent in flight on its worst disk.
+    pub worst_unix_s: Option<f64>,
+}
+
+/// A disk.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DeviceRow {
+    /// Whose it is.
+    pub host: String,
+    /// Its name there.
+    pub device: String,
+    /// What stays when the name changes.
+    pub stable_id: Option<String>,
+    /// Its model.
+    pub model: Option<String>,
+    /// I/Os completed.
+    pub ios: i64,
+    /// Bytes moved.
+    pub bytes: i64,
+    /// I/O time beyond that of the median disk of its model for as many I/Os of each class; `null`: fewer than three to compare.
+    pub lost_s: Option<f64>,
+    /// Mean time of a read from start to completion.
+    pub read_us: Option<f64>,
+    /// Mean time of a write from start to completion.
+    pub write_us: Option<f64>,
+    /// The 99th percentile of the time from start to completion, at most 3 % off.
+    pub p99_us: Option<f64>,
+    /// Time with any I/O in flight.
+    pub busy_percent: Option<f64>,
+    /// I/Os that failed.
+    pub errors: Option<i64>,
+    /// I/Os known to be missing in the recordings.
+    pub lost_ios: Option<i64>,
+    /// Start of the minute in which most time was spent in flight.
+    pub worst_unix_s: Option<f64>,
+}
+
+impl FleetDocument {
+    /// The worst first; where no time was lost, the slowest.
+    pub fn ranked(mut self) -> FleetDocument {
+        let key = |lost: Option<f64>, p99: Option<f64>| (lost.unwrap_or(0.0), p99.unwrap_or(0.0));
+        let order = |a: (f64, f64), b: (f64, f64)| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1));
+        self.hosts.sort_by(|a, b| order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host)));
+        self.devices.sort_by(|a, b| order(key(a.lost_s, a.p99_us), key(b.lost_s, b.p99_us)).then(a.host.cmp(&b.host)));
+        self
+    }
+}
+
+/// What the page allows itself; `None` if this program was built without it.
+pub fn policy() -> Option<&'static str> {
+    script_policy(FLEET_PAGE?)
+}
+
+/// The document in a page.
+#[derive(Serialize)]
+struct FleetPage<'a> {
+    /// Version of this document.
+    format: u32,
+    #[serde(flatten)]
+    document: &'a FleetDocument,
+}
+
+/// The page.
+///
+/// # Errors
+/// [`NoPage`] if this program was built without it.
+pub fn page(document: &FleetDocument) -> Result<Vec<u8>, NoPage> {
+    FLEET_PAGE.map(|page| fill(page, "Fleet – iolens", &script_safe(&FleetPage { format: 1, document }))).ok_or(NoPage)
+}

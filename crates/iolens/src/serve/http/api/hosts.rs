@@ -1,0 +1,136 @@
+//! `hosts`, and the page of a fleet: hosts and disks of the root, ranked by the I/O time that they lost.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant as Deadline};
+
+use anyhow::{Result, anyhow};
+use axum::extract::State;
+use axum::http::Uri;
+use axum::response::Response;
+use iolens_core::model::Class;
+use iolens_core::store::Root;
+
+use super::super::problem::Problem;
+use super::super::{App, SCHEMA_VERSION};
+use super::description::parameters;
+use super::json;
+use super::params::Params;
+use crate::engine::fleet::{self, ClassSums, DeviceSums, Fleet, HostSums, Peers, Remembered};
+use crate::engine::{Instant, WindowArgs};
+use crate::present::fleet::{DeviceRow, FleetDocument, HostRow};
+
+/// What a question is about that names no time, before the newest recording's end.
+const USUAL_NS: i64 = 86_400_000_000_000;
+/// So long recordings are read for one answer; what is left is for the next.
+const READING: Duration = Duration::from_secs(5);
+/// As many disks are listed; the sums of hosts have all.
+const MAX_DEVICES: usize = 1000;
+
+/// `GET /api/v1/hosts`.
+///
+/// # Errors
+/// The root holds no rollups of that time.
+pub async fn hosts(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+    json(&of(&app, &Params::of(&uri, parameters("hosts"))?).await?)
+}
+
+/// The fleet in the stretch that `params` name.
+///
+/// # Errors
+/// As of [`hosts`].
+pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Problem> {
+    // Without a time the fleet's own, not the last minutes of this clock.
+    let asked = WindowArgs { at: None, from: params.time("from")?, to: params.time("to")? };
+    let (root, remembered) = (app.root.clone(), Arc::clone(&app.fleet));
+    let said = app.read(move || document(&root, &asked, &remembered)).await?;
+    Ok(FleetDocument { notes: said.notes, ..said.answer })
+}
+
+fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<FleetDocument> {
+    let root = Root::open(path)?.ok_or_else(|| anyhow!("{} is one recording, and no root of hosts", path.display()))?;
+    let wall = |at: Option<Instant>| match at {
+        Some(Instant::Wall(t)) => Ok(i64::try_from(t.as_nanosecond()).ok()),
+        Some(Instant::SinceStart(_)) => Err(anyhow!("hosts have no common start: give times of day")),
+        None => Ok(None),
+    };
+    let stretch = (wall(asked.from)?, wall(asked.to)?);
+    let fleet = fleet::read(&root, stretch, USUAL_NS, remembered, Deadline::now() + READING)?;
+    Ok(ranked(&fleet))
+}
+
+fn ranked(fleet: &Fleet) -> FleetDocument {
+    let peers = Peers::of(fleet);
+    let devices = fleet.hosts.iter().flat_map(|h| h.devices.values().filter(|d| d.is_disk()).map(move |d| (h, d)));
+    let mut document = FleetDocument {
+        schema_version: SCHEMA_VERSION,
+        from_unix_s: seconds(fleet.unix_ns.start),
+        to_unix_s: seconds(fleet.unix_ns.end),
+        hosts: fleet.hosts.iter().map(|h| host_row(h, &peers)).collect(),
+        devices: devices.map(|(h, d)| device_row(h, d, &peers)).collect(),
+        hosts_left_out: fleet.left_out as u64,
+        notes: Vec::new(),
+    }
+    .ranked();
+    document.devices.truncate(MAX_DEVICES);
+    document
+}
+
+fn seconds(unix_ns: i64) -> f64 {
+    unix_ns as f64 / 1e9
+}
+
+fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
+    let disks: Vec<&DeviceSums> = host.devices.values().filter(|d| d.is_disk()).collect();
+    let mut total = iolens_core::model::CallHistogram::default();
+    disks.iter().for_each(|d| total.merge(&d.total));
+    let known = |of: fn(&DeviceSums) -> Option<i64>| disks.iter().try_fold(0, |n, d| Some(n + of(d)?));
+    HostRow {
+        host: host.host.clone(),
+        recordings: host.recordings,
+        from_unix_s: seconds(host.from_unix_ns),
+        to_unix_s: seconds(host.to_unix_ns),
+        disks: disks.len() as u64,
+        ios: disks.iter().map(|d| d.ios()).sum(),
+        bytes: disks.iter().map(|d| d.bytes).sum(),
+        lost_s: disks.iter().filter_map(|d| peers.lost_ns(d)).reduce(|a, b| a + b).map(|ns| ns / 1e9),
+        busy_percent: disks.iter().filter_map(|d| busy(host, d)).max_by(f64::total_cmp),
+        p99_us: p99(&total),
+        errors: known(|d| d.errors),
+        lost_ios: known(|d| d.lost_ios),
+        worst_unix_s: disks.iter().filter_map(|d| d.worst).max_by_key(|(_, ns)| *ns).map(|(at, _)| seconds(at)),
+    }
+}
+
+fn device_row(host: &HostSums, device: &DeviceSums, peers: &Peers) -> DeviceRow {
+    let known = device.device.as_ref();
+    let mean = |class: Class| {
+        let ClassSums { ios, total_ns } = device.classes[class as usize];
+        (ios > 0).then(|| total_ns as f64 / ios as f64 / 1e3)
+    };
+    DeviceRow {
+        host: host.host.clone(),
+        device: known.map(|d| d.name.clone()).unwrap_or_default(),
+        stable_id: known.and_then(|d| d.stable_id.clone()),
+        model: known.and_then(|d| d.model.clone()),
+        ios: device.ios(),
+        bytes: device.bytes,
+        lost_s: peers.lost_ns(device).map(|ns| ns / 1e9),
+        read_us: mean(Class::Read),
+        write_us: mean(Class::Write),
+        p99_us: p99(&device.total),
+        busy_percent: busy(host, device),
+        errors: device.errors,
+        lost_ios: device.lost_ios,
+        worst_unix_s: device.worst.map(|(at, _)| seconds(at)),
+    }
+}
+
+fn p99(total: &iolens_core::model::CallHistogram) -> Option<f64> {
+    total.quantile(0.99).map(|ns| ns as f64 / 1e3)
+}
+
+/// Of the time that is recorded of the host.
+fn busy(host: &HostSums, device: &DeviceSums) -> Option<f64> {
+    Some(100.0 * device.busy_ns? as f64 / host.covered_ns as f64).filter(|p| p.is_finite())
+}

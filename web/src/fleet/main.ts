@@ -1,0 +1,97 @@
+import "../style.css";
+import "./style.css";
+import { fill, h } from "../dom";
+import type { DeviceRow, FleetDocument, HostRow } from "../generated/fleet";
+import * as format from "../format";
+import { embedded, show } from "../page";
+import { type Column, Table, numeric } from "../sections/table";
+import { watch } from "../theme";
+
+/** Around the minute that a link leads to, in seconds. */
+const AROUND_S = 120;
+
+function build(data: FleetDocument): void {
+  watch();
+  const facts: [string, string][] = [
+    ["Hosts", format.count(data.hosts.length + data.hosts_left_out)],
+    ["Disks", format.count(data.hosts.reduce((n, x) => n + x.disks, 0))],
+    ["I/Os", format.short(data.hosts.reduce((n, x) => n + x.ios, 0))],
+    ["From", moment(data.from_unix_s)],
+    ["To", moment(data.to_unix_s)],
+  ];
+  const header = h(
+    "header",
+    { class: "top" },
+    h("div", { class: "title" }, h("h1", { text: "Fleet" }), h("span", { class: "brand", text: "iolens" })),
+    h("dl", { class: "facts" }, ...facts.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })))),
+    times(data),
+  );
+  const notes = [...data.notes];
+  if (data.hosts_left_out > 0) notes.unshift(`${format.count(data.hosts_left_out)} hosts are not read yet: load the page again to go on.`);
+  const main = h(
+    "main",
+    { class: "fleet" },
+    notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((text) => h("li", { text }))),
+    h("p", { class: "rule", text: "The worst first: I/O time beyond what the median disk of the same model takes for as many reads and writes. A name leads to that host, in the minute in which most time was spent in flight." }),
+    h("section", { id: "hosts" }, new Table<HostRow>("Hosts", HOSTS, data.hosts, 1, "No host.").root),
+    h("section", { id: "disks" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
+  );
+  fill(document.body, header, main, h("footer", { text: "From the sums of each minute; loops and layers above disks are left out." }));
+  document.documentElement.dataset["ready"] = performance.now().toFixed(0);
+}
+
+/** Ways to other stretches: up to the newest recording. */
+function times(data: FleetDocument): HTMLElement {
+  const spans: [string, number][] = [["1 h", 3600], ["1 day", 86400], ["7 days", 604800], ["30 days", 2592000]];
+  const to = data.to_unix_s;
+  const link = ([text, s]: [string, number]) => h("a", { href: `?from=${to - s}&to=${to}`, text });
+  return h("nav", { "aria-label": "Time" }, h("span", { text: "Up to then: " }), ...spans.map(link), h("a", { href: location.pathname, text: "newest" }));
+}
+
+/** `2026-11-18 11:06:40`, in UTC. */
+function moment(unix_s: number): string {
+  return `${new Date(unix_s * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
+/** The page of a host around a moment. */
+export function place(host: string, unix_s: number | null | undefined): string {
+  const of = `/?host=${encodeURIComponent(host)}`;
+  return typeof unix_s === "number" ? `${of}&from=${unix_s - AROUND_S}&to=${unix_s + 60 + AROUND_S}` : of;
+}
+
+type Row = Pick<HostRow & DeviceRow, "host" | "ios" | "bytes" | "lost_s" | "busy_percent" | "p99_us" | "errors" | "lost_ios" | "worst_unix_s">;
+
+const seconds = (v: number | null) => (v === null ? format.ABSENT : format.micros(v * 1e6));
+const percent = (v: number | null) => (v === null ? format.ABSENT : `${format.number(v)} %`);
+
+function host<R extends Row>(): Column<R> {
+  return { title: "Host", key: (r) => r.host, text: (r) => r.host, href: (r) => place(r.host, r.worst_unix_s) };
+}
+
+function lost<R extends Row>(): Column<R> {
+  return numeric("Time lost", "I/O time beyond what the median disk of the same model takes for as many reads, writes, discards and flushes. Absent: fewer than three such disks.", (r) => r.lost_s ?? null, seconds);
+}
+
+function figures<R extends Row>(): Column<R>[] {
+  return [
+    numeric("p99", "99th percentile of the time from start to completion, at most 3 % off.", (r) => r.p99_us ?? null, format.micros),
+    numeric("Busy", "Share of the recorded time with any I/O in flight; of a host, that of its busiest disk.", (r) => r.busy_percent ?? null, percent),
+    numeric("I/Os", "Completed.", (r) => r.ios, format.short),
+    numeric("Bytes", "Moved.", (r) => r.bytes, format.bytes),
+    numeric("Errors", "I/Os that failed.", (r) => r.errors ?? null, format.count),
+    numeric("Missing", "I/Os that are known to be missing in the recordings.", (r) => r.lost_ios ?? null, format.count),
+  ];
+}
+
+const HOSTS: Column<HostRow>[] = [host(), lost(), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
+const DEVICES: Column<DeviceRow>[] = [
+  host(),
+  { title: "Disk", key: (r) => r.device, text: (r) => r.device },
+  { title: "Model", key: (r) => r.model ?? null, text: (r) => r.model ?? format.ABSENT },
+  lost(),
+  numeric("Read", "Mean time of a read from start to completion.", (r) => r.read_us ?? null, format.micros),
+  numeric("Write", "Mean time of a write from start to completion.", (r) => r.write_us ?? null, format.micros),
+  ...figures<DeviceRow>(),
+];
+
+show(() => build(embedded<FleetDocument & { format: number }>(1)));
