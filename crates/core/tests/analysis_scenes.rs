@@ -300,21 +300,33 @@ mod regressions {
         assert!((period_s - 2.0).abs() < 0.04, "{period_s}");
     }
 
-    /// Periodicity was found in time without data.
+    /// Periodicity was found in time without data, and none where one I/O of each beat is missing.
     #[test]
-    fn lost_intervals_give_no_periodicity() {
-        let of = |lossy: bool| {
+    fn lost_intervals_give_no_periodicity_unless_little_is_lost() {
+        let all = clock(2.0).ios(5);
+        let found = |lost: &[(i64, i64, Option<i64>)]| {
             let mut builder = ReportBuilder::new(Window::new(0, 60_000_000_000));
-            clock(2.0).ios(5).iter().for_each(|io| builder.push(io));
-            let (dev, reason) = (Some(scenes::DEVICE), LossReason::RingFull);
-            let (ios, bytes, merges, class) = (Some(50_000), None, None, None);
-            if lossy {
-                builder.lost(&Lost { from_ns: 0, to_ns: 60_000_000_000, dev, class, reason, ios, bytes, merges });
+            all.iter().for_each(|io| builder.push(io));
+            for (from_ns, to_ns, ios) in lost.iter().copied() {
+                let (dev, reason) = (Some(scenes::DEVICE), LossReason::RingFull);
+                builder.lost(&Lost { from_ns, to_ns, dev, class: None, reason, ios, bytes: None, merges: None });
             }
-            builder.finish(0)
+            let report = builder.finish(0);
+            let written = &report.details[0].streams[1].periodicity;
+            (written.verdict == Verdict::Periodic, of_kind(&report, FindingKind::Periodicity).len())
         };
-        assert_eq!(of(false).details[0].streams[1].periodicity.verdict, Verdict::Periodic);
-        let lossy = of(true);
-        assert!(of_kind(&lossy, FindingKind::Periodicity).is_empty(), "{:?}", lossy.findings);
+        let minute = |ios| [(0, 60_000_000_000, ios)];
+        let each_beat = |ios| (0..30).map(|k| (k * 2_000_000_000, (k + 1) * 2_000_000_000 - 1, Some(ios))).collect();
+        let (few, many): (Vec<_>, Vec<_>) = (each_beat(1), each_beat(all.len() as i64 / 30));
+        assert_eq!(found(&[]), (true, 1));
+        assert_eq!(
+            (found(&few), found(&minute(Some(20)))),
+            ((true, 1), (true, 1)),
+            "one of each beat's {}",
+            all.len() / 30
+        );
+        for lost in [&many[..], &minute(Some(50_000)), &minute(None)] {
+            assert_eq!(found(lost), (false, 0));
+        }
     }
 }

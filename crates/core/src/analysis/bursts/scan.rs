@@ -71,10 +71,11 @@ const MAX_BY_CHANCE: f64 = 0.002;
 /// More bursts in a segment than these are the stream's own texture.
 const MAX_IN_SEGMENT: usize = 32;
 
-/// A stream that reaches this share of a burst's rate more often than that is of the same texture, whether or not its other
-/// stretches last long enough to be bursts; seen in windows that hold so much at the burst's rate.
-const ALIKE: f64 = 0.6;
-const ALIKE_WINDOW: f64 = 64.0;
+/// A stream that comes so far from its background's rate to a burst's more often than that is of the same texture, whether or
+/// not its other stretches last long enough to be bursts. Seen in windows that hold so much at the burst's rate, in which the
+/// background's own noise hardly ever comes as far beside a burst of twice its rate (3.3 standard deviations).
+const ALIKE: f64 = 0.4;
+const ALIKE_WINDOW: f64 = 96.0;
 
 /// Stretches of one length overlap and their edges are chosen: so many independent ones per length.
 const CHOICES: f64 = 10.0;
@@ -192,6 +193,8 @@ impl Law {
 struct Background {
     /// Units per bin.
     rate: f64,
+    /// The same with the noise of the windows that it is taken from: bursts are judged against it.
+    upper_rate: f64,
     /// Variance of the rate's logarithm at lengths of 1, 2, 4, ... bins.
     variance: Vec<f64>,
 }
@@ -201,7 +204,7 @@ impl Background {
     /// most alone; at longer ones only if counts are too small.
     fn of(values: &[(u64, f64)], (from, to): (u64, u64), scales: u32) -> Background {
         let len = (to - from).max(1);
-        let mut rates: Vec<f64> = Vec::new();
+        let mut rates: Vec<(f64, f64)> = Vec::new();
         let mut measured: Vec<(u32, f64)> = Vec::new();
         for k in 0..=scales {
             let windows = (len >> k) as usize;
@@ -212,7 +215,8 @@ impl Background {
             let [low, middle, high] = [0.25, 0.6, CALM].map(|q| quantile(&mut sums, windows, q));
             // High enough a count that its own noise adds little.
             if high >= 40.0 {
-                rates.push(high / (1u64 << k) as f64);
+                let bins = (1u64 << k) as f64;
+                rates.push((without_noise(high) / bins, high / bins));
             }
             if low >= 16.0 {
                 let seen = ((middle / low).ln() / 0.927).powi(2) * (1.0 - 3.0 / (windows as f64).sqrt());
@@ -220,7 +224,8 @@ impl Background {
             }
         }
         let mean = values.iter().map(|v| v.1).sum::<f64>() / len as f64;
-        let rate = rates.into_iter().reduce(f64::max).unwrap_or(mean);
+        let most = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.max(b.1));
+        let (rate, upper_rate) = rates.into_iter().reduce(most).unwrap_or((mean, mean));
         let mut variance = vec![0.0; scales as usize + 1];
         if let [(first, v), rest @ ..] = &measured[..] {
             let next = rest.first().map_or(*v, |m| m.1);
@@ -230,8 +235,20 @@ impl Background {
             measured.iter().for_each(|(k, v)| variance[*k as usize] = *v);
             (0..*first).rev().for_each(|k| variance[k as usize] = (variance[k as usize + 1] * growth).min(4.0));
         }
-        Background { rate, variance }
+        Background { rate, upper_rate, variance }
     }
+
+    /// It is at least `rate`, if it is that of something else, or what the stream sustains.
+    fn raise(&mut self, (rate, upper_rate): (f64, f64)) {
+        (self.rate, self.upper_rate) = (self.rate.max(rate), self.upper_rate.max(upper_rate));
+    }
+}
+
+/// The mean of counts whose variance is their mean and whose quantile [`CALM`] is `high`.
+fn without_noise(high: f64) -> f64 {
+    // The normal distribution's.
+    const DEVIATIONS: f64 = 0.8416;
+    ((high + DEVIATIONS * DEVIATIONS / 4.0).sqrt() - DEVIATIONS / 2.0).powi(2)
 }
 
 /// Sums over windows of `2^k` bins that hold anything.
@@ -323,7 +340,7 @@ impl Stream<'_> {
             return None;
         }
         let length = (to - from) as f64;
-        let mu = self.background.rate * length;
+        let mu = self.background.upper_rate * length;
         let chances = CHOICES / length;
         let most = MAX_BY_CHANCE / (self.range.1 - self.range.0) as f64;
         // The plain stream is the likelier one to refuse it, and quick.
@@ -344,10 +361,11 @@ impl Stream<'_> {
         let length = e.end - e.first;
         let rate = own / length as f64;
         let wide = ((ALIKE_WINDOW / rate).ceil() as u64).clamp(1, length);
+        let least = (ALIKE * rate + (1.0 - ALIKE) * self.background.upper_rate) * wide as f64;
         let (mut stretches, mut last_end) = (0, None);
         for window in self.values.chunk_by(|a, b| a.0 / wide == b.0 / wide) {
             let from = window[0].0 / wide * wide;
-            if window.iter().map(|v| v.1).sum::<f64>() >= ALIKE * rate * wide as f64 {
+            if window.iter().map(|v| v.1).sum::<f64>() >= least {
                 stretches += usize::from(last_end != Some(from));
                 last_end = Some(from + wide);
             }
@@ -371,7 +389,7 @@ fn bursts_of(stream: &mut Stream) -> Vec<Excess> {
     // What the stream sustains for long at other times is no burst when it is short.
     let held = |e: &Excess| stream.values.iter().filter(|v| e.first <= v.0 && v.0 < e.end).map(|v| v.1).sum::<f64>();
     let sustained = long.iter().map(held).sum::<f64>() / time(&long) as f64;
-    stream.background.rate = stream.background.rate.max(sustained);
+    stream.background.raise((sustained, sustained));
     judged(stream).0
 }
 
@@ -387,7 +405,7 @@ pub(in crate::analysis) fn segment(bins: &[Bin], range: (u64, u64), dt_ns: i64, 
         let mut background = Background::of(&values, range, scales);
         // I/Os are many: they show best at which rate they come and how much it varies.
         if let Some(known) = &by_number {
-            background.rate = background.rate.max(known.rate * law.mean);
+            background.raise((known.rate * law.mean, known.upper_rate * law.mean));
             background.variance.iter_mut().zip(&known.variance).for_each(|(v, known)| *v = v.max(*known));
         }
         let mut stream = Stream { measure, values: &values, law: &law, background, range, dt_ns };
@@ -443,6 +461,12 @@ mod tests {
                 > 1e3 * alike.tail(bytes / 4096.0, bytes / 4.0 / 4096.0)
         );
         assert!(single.varying_tail(30.0, 10.0, 0.1) > 30.0 * single.tail(30.0, 10.0));
+    }
+
+    #[test]
+    fn the_mean_behind_a_quantile() {
+        // The 80th percentile of a Poisson stream of mean 100 is 108, of mean 40 is 45.
+        assert!((without_noise(108.0) - 100.0).abs() < 1.0 && (without_noise(45.0) - 40.0).abs() < 0.7);
     }
 
     #[test]

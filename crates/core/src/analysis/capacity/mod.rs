@@ -76,7 +76,7 @@ pub struct Capacity {
     pub knee_in_flight_ci: Option<(f64, f64)>,
     /// Mean L over the windows.
     pub mean_in_flight: f64,
-    /// Percent of windows with I/O that lie beyond the knee (`L >= 2 N*` at the plateau).
+    /// Percent of windows with I/O that lie beyond the knee ([`is_beyond`]).
     pub saturated_percent: Option<f64>,
     /// Room left: `1 - X / X_max` at the mean load.
     pub headroom: Option<f64>,
@@ -110,7 +110,7 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
     let spread = sample.bootstrap(&whole);
     let n = busy.len().max(1) as f64;
     let mean_x = busy.iter().map(|p| p.ios_per_s).sum::<f64>() / n;
-    let beyond = |k: f64| busy.iter().filter(|p| p.in_flight >= 2.0 * k.max(1.0)).count() as f64;
+    let beyond = |k: f64| busy.iter().filter(|p| is_beyond(p, k)).count() as f64;
     let models = if consistent { fits(&whole.bins) } else { Vec::new() };
     let best = models.first().map(|f| f.model);
     let most_seen = busy.iter().map(|p| p.ios_per_s).fold(0.0, f64::max);
@@ -137,6 +137,12 @@ pub fn capacity(load: &Load, known: &Known) -> Capacity {
     };
     result.state = state(load, &result, known);
     result
+}
+
+/// Whether `point` has at least twice the knee in flight (`L >= 2 N*`) and the device never idles. Ordinary queueing has as many
+/// in flight at the peaks of a load that the device serves in time, and idles in between.
+pub(super) fn is_beyond(point: &LoadPoint, knee: f64) -> bool {
+    point.in_flight >= 2.0 * knee.max(1.0) && point.busy_percent >= FULL_PERCENT
 }
 
 /// Beyond so many times the highest observed throughput no model is believed.

@@ -258,7 +258,7 @@ impl Gathered {
         let known =
             change::Around { window: around.window, gaps: &around.losses.of(around.dev), family: around.family };
         let (latency_changes, latency_modes) = issued.latencies(&known);
-        let SweptByIssue { stages, gaps, full, .. } = issued;
+        let SweptByIssue { stages, gaps: standstills, full, .. } = issued;
         let stages = stages.finish(s2c);
         let expected = swept.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
         let load = swept.load.finish(around.window);
@@ -272,6 +272,8 @@ impl Gathered {
         let requests = &completed.requests;
         let window = (around.window.from_ns, around.window.to_ns);
         let demands: [Option<Demand>; 4] = std::array::from_fn(|c| demand(requests[c].kept(), window));
+        let seen = |from, to| requests.iter().map(|r| r.completed_in(from, to)).sum();
+        let gaps = around.losses.heavy(around.dev, seen);
         let starvation = by_class(around, requests, &demands);
         let interference = by_process(around, requests);
         let [by_reads, by_writes] = &bursts;
@@ -281,7 +283,7 @@ impl Gathered {
                 Class::Read,
                 &series,
                 by_reads.clone(),
-                ([&requests[0], &requests[1]], demands[0].as_ref()),
+                ([&requests[0], &requests[1]], demands[0].as_ref(), &gaps),
                 starvation[0].clone(),
                 &load.points,
             ),
@@ -290,7 +292,7 @@ impl Gathered {
                 Class::Write,
                 &series,
                 by_writes.clone(),
-                ([&requests[1], &requests[0]], demands[1].as_ref()),
+                ([&requests[1], &requests[0]], demands[1].as_ref(), &gaps),
                 starvation[1].clone(),
                 &load.points,
             ),
@@ -302,7 +304,7 @@ impl Gathered {
             capacity: capacity(&load, &known_of(around, &stages, &series)),
             attribution: completed.attribution.finish(around.window),
             peak_hour: peak_hour(around, &load),
-            stalls: gaps.finish(around.dev, stages.d2c.p50_us, around.losses),
+            stalls: standstills.finish(around.dev, stages.d2c.p50_us, around.losses),
             interference,
             sync_bound: completed.syncs.finish(around.dev, around.window, around.losses),
             small_stream: completed.sequences.finish(around, &stages.costs),
@@ -382,13 +384,14 @@ pub(in crate::analysis) fn burst_slot_ns(busy_ns: i64) -> i64 {
     dt_ns
 }
 
-/// `requests` are those of this class and of the other one; `demand` is that of this one.
+/// `requests` are those of this class and of the other one; `demand` is that of this one; in `gaps` too much is missing to
+/// see what begins.
 fn stream(
     around: &Around,
     class: Class,
     both: &[Series; 2],
     own: Found,
-    (requests, demand): ([&Requests; 2], Option<&Demand>),
+    (requests, demand, gaps): ([&Requests; 2], Option<&Demand>, &[(i64, i64)]),
     starvation: Option<Starvation>,
     load: &[LoadPoint],
 ) -> StreamDetail {
@@ -396,7 +399,7 @@ fn stream(
     let surroundings = Surroundings::new(series, load, requests[1]);
     let cause = |class, intervals: &[(i64, i64)]| around.cells.main_actor(around.dev, class, intervals);
     let window = (around.window.from_ns, around.window.to_ns);
-    let periodicity = periodicity::find_among(requests[0].kept(), demand, window, 0, &around.losses.of(around.dev));
+    let periodicity = periodicity::find_among(requests[0].kept(), demand, window, 0, gaps);
     let periodic_causes = periodicity.clocks.iter().map(|clock| {
         let beats = clock.beats_s.iter().map(|s| around.window.from_ns + (s * 1e9) as i64);
         usual_actor(beats.filter_map(|at| cause(class, &[(at, at + 100_000_000)])))

@@ -2,9 +2,9 @@
 
 use crate::analysis::bursts::cells::Actor;
 use crate::analysis::bursts::reported::microbursts;
-use crate::analysis::capacity::State;
 use crate::analysis::capacity::bandwidth;
 use crate::analysis::capacity::queue_full;
+use crate::analysis::capacity::{State, is_beyond};
 use crate::analysis::counters::io_ticks;
 use crate::analysis::device::detail::{DeviceDetail, StreamDetail};
 use crate::analysis::findings::evidence::{
@@ -133,7 +133,7 @@ fn saturated(detail: &DeviceDetail) -> Option<Finding> {
     let c = &detail.capacity;
     let knee = c.knee_in_flight?.max(1.0);
     let saturated_percent = c.saturated_percent.filter(|p| *p >= 5.0)?;
-    let beyond = || detail.load.iter().filter(|p| p.in_flight >= 2.0 * knee);
+    let beyond = || detail.load.iter().filter(|p| is_beyond(p, knee));
     // A second of it, at least: shorter queues are bursts.
     if beyond().count() < 10 || matches!(c.state, State::Inconsistent | State::Idle) {
         return None;

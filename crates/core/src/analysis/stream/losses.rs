@@ -2,51 +2,82 @@
 
 use crate::model::{DevId, LossReason, Lost};
 
+/// An interval in which I/Os are missing, and how many, if that is known.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    from_ns: i64,
+    to_ns: i64,
+    dev: Option<DevId>,
+    ios: Option<i64>,
+}
+
+impl Gap {
+    /// Both, and what lies between them.
+    fn and(&self, other: &Gap) -> Gap {
+        Gap {
+            from_ns: self.from_ns.min(other.from_ns),
+            to_ns: self.to_ns.max(other.to_ns),
+            dev: self.dev.filter(|dev| other.dev == Some(*dev)),
+            ios: self.ios.zip(other.ios).map(|(a, b)| a.max(0) + b.max(0)),
+        }
+    }
+}
+
 /// Intervals of loss, per device and for all. Bounded: when they become too many, neighbours are joined.
 #[derive(Debug, Clone, Default)]
 pub struct Losses {
-    intervals: Vec<(i64, i64, Option<DevId>)>,
+    gaps: Vec<Gap>,
 }
 
 impl Losses {
     const MAX_INTERVALS: usize = 10_000;
+
+    /// If no larger share of an interval's I/Os is missing, what begins in it is still seen to begin: of a batch of 32 some
+    /// arrive.
+    const MAX_LITTLE_SHARE: f64 = 0.1;
 
     /// Takes what is missing; censored I/Os leave no gap worth the name, and of missing requests the I/Os are there.
     pub fn push(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
         }
-        self.intervals.push((lost.from_ns, lost.to_ns, lost.dev));
-        if self.intervals.len() > Self::MAX_INTERVALS {
+        self.gaps.push(Gap { from_ns: lost.from_ns, to_ns: lost.to_ns, dev: lost.dev, ios: lost.ios });
+        if self.gaps.len() > Self::MAX_INTERVALS {
             // Closest neighbours first would be kinder; pairs in order are enough and linear.
-            self.intervals = self
-                .intervals
-                .chunks(2)
-                .filter_map(|pair| {
-                    pair.iter()
-                        .copied()
-                        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), if a.2 == b.2 { a.2 } else { None }))
-                })
-                .collect();
+            let pairs = self.gaps.chunks(2);
+            self.gaps = pairs.filter_map(|pair| pair.iter().copied().reduce(|a, b| a.and(&b))).collect();
         }
     }
 
     /// Whether anything of `dev` is missing in `[from_ns, to_ns)`.
     pub fn overlap(&self, dev: DevId, from_ns: i64, to_ns: i64) -> bool {
-        let meets = |a: i64, b: i64| Lost::somewhere(a, b, LossReason::Corrupt).meets(from_ns, to_ns);
-        self.intervals.iter().any(|(a, b, d)| meets(*a, *b) && d.is_none_or(|d| d == dev))
+        let meets = |gap: &Gap| Lost::somewhere(gap.from_ns, gap.to_ns, LossReason::Corrupt).meets(from_ns, to_ns);
+        self.gaps.iter().any(|gap| meets(gap) && gap.dev.is_none_or(|d| d == dev))
     }
 
     /// The intervals that concern `dev`, in order, overlapping ones joined.
     pub fn of(&self, dev: DevId) -> Vec<(i64, i64)> {
-        let mut mine: Vec<(i64, i64)> =
-            self.intervals.iter().filter(|(_, _, d)| d.is_none_or(|d| d == dev)).map(|(a, b, _)| (*a, *b)).collect();
-        mine.sort_unstable();
-        let mut joined: Vec<(i64, i64)> = Vec::new();
-        for (a, b) in mine {
+        self.joined(dev).iter().map(|gap| (gap.from_ns, gap.to_ns)).collect()
+    }
+
+    /// Of those the ones in which more than a tenth of the I/Os is missing, or an unknown number. `seen` counts the I/Os of
+    /// `dev` that completed in an interval and are there.
+    pub fn heavy(&self, dev: DevId, seen: impl Fn(i64, i64) -> u64) -> Vec<(i64, i64)> {
+        let is_heavy = |gap: &&Gap| {
+            let all = |lost: i64| lost as f64 + seen(gap.from_ns, gap.to_ns) as f64;
+            gap.ios.is_none_or(|lost| lost as f64 > Self::MAX_LITTLE_SHARE * all(lost))
+        };
+        self.joined(dev).iter().filter(is_heavy).map(|gap| (gap.from_ns, gap.to_ns)).collect()
+    }
+
+    fn joined(&self, dev: DevId) -> Vec<Gap> {
+        let mut own: Vec<Gap> = self.gaps.iter().filter(|gap| gap.dev.is_none_or(|d| d == dev)).copied().collect();
+        own.sort_unstable_by_key(|gap| (gap.from_ns, gap.to_ns));
+        let mut joined: Vec<Gap> = Vec::new();
+        for gap in own {
             match joined.last_mut() {
-                Some(last) if last.1 >= a => last.1 = last.1.max(b),
-                _ => joined.push((a, b)),
+                Some(last) if last.to_ns >= gap.from_ns => *last = last.and(&gap),
+                _ => joined.push(gap),
             }
         }
         joined
@@ -74,10 +105,22 @@ mod tests {
     }
 
     #[test]
+    fn little_loss_and_much() {
+        let of = |from_ns, to_ns, ios| Lost { ios, ..lost(from_ns, to_ns, Some(DevId(1)), LossReason::RingFull) };
+        let mut l = Losses::default();
+        let gaps = [(0, 10, Some(1)), (20, 30, Some(4)), (40, 50, None), (60, 70, Some(1)), (65, 80, Some(2))];
+        gaps.iter().for_each(|(from, to, ios)| l.push(&of(*from, *to, *ios)));
+        // Two I/Os are seen every nanosecond: 1 of 21 is little, 4 of 24 is not, nor is what overlaps with 3 of 43.
+        assert_eq!(l.heavy(DevId(1), |from, to| 2 * (to - from) as u64), [(20, 30), (40, 50)]);
+        assert_eq!(l.heavy(DevId(1), |_, _| 0), [(0, 10), (20, 30), (40, 50), (60, 80)], "all of it is missing");
+        assert_eq!(l.heavy(DevId(2), |_, _| 0), []);
+    }
+
+    #[test]
     fn very_many_stay_bounded_and_cover_what_they_did() {
         let mut l = Losses::default();
         (0..100_000).for_each(|i| l.push(&lost(i * 10, i * 10 + 1, None, LossReason::RingFull)));
-        assert!(l.intervals.len() <= Losses::MAX_INTERVALS);
+        assert!(l.gaps.len() <= Losses::MAX_INTERVALS);
         assert!((0..100_000).step_by(997).all(|i| l.overlap(DevId(1), i * 10, i * 10 + 1)));
     }
 }

@@ -96,6 +96,14 @@ impl<T> Requests<T> {
     }
 }
 
+impl Requests {
+    /// How many completed in `[from_ns, to_ns]`, up to what the sample leaves open; for requests offered in that order.
+    pub fn completed_in(&self, from_ns: i64, to_ns: i64) -> u64 {
+        let before = |ns: i64| self.kept.partition_point(|r| r.done_ns < ns);
+        (before(to_ns.saturating_add(1)) - before(from_ns)) as u64 * self.one_in
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +118,20 @@ mod tests {
         assert!(kept.len() <= 1000 && kept.len() >= 400);
         assert!(kept.windows(2).all(|w| w[0].done_ns < w[1].done_ns));
         assert!((64..=256).contains(&requests.one_in()));
+        // A sample of one in n of 50,000 has a standard deviation of sqrt(50,000 n): three of them.
+        let most_off = 3.0 * (50_000.0 * requests.one_in() as f64).sqrt();
+        assert!((requests.completed_in(1, 50_000) as f64 - 50_000.0).abs() < most_off);
         let early = kept.iter().filter(|r| r.start_ns < 50_000).count() as f64 / kept.len() as f64;
         assert!((early - 0.5).abs() < 0.07, "{early}");
+    }
+
+    #[test]
+    fn completions_are_counted_with_both_ends() {
+        let mut requests: Requests = Requests::new(1000);
+        for done_ns in [10, 20, 20, 30, i64::MAX] {
+            requests.push(Request { start_ns: 0, issue_ns: 0, done_ns, bytes: 512, tgid: 0 });
+        }
+        let counted = |from_ns, to_ns| requests.completed_in(from_ns, to_ns);
+        assert_eq!([counted(10, 20), counted(20, 29), counted(21, 29), counted(0, 30)], [3, 2, 0, 4]);
     }
 }
