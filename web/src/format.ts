@@ -129,6 +129,11 @@ export function dateTime(unixSeconds: Maybe): string {
   return `${new Date(unixSeconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
+/** A probability: what is below a thousandth says no more than that. */
+export function probability(v: Maybe): string {
+  return known(v) && v < 0.001 ? "< 0.001" : number(v, 2);
+}
+
 /** A piece of evidence by the unit at the end of its name. */
 export function byKey(key: string, value: unknown): string {
   if (typeof value === "string") return value;
@@ -143,6 +148,7 @@ export function byKey(key: string, value: unknown): string {
   if (key.endsWith("_s")) return span(value);
   if (key.endsWith("bytes")) return bytes(value);
   if (key.endsWith("percent")) return percent(value);
+  if (key === "p" || /^p_(value|family)/.test(key)) return probability(value);
   if (key === "ratio" || key.endsWith("_ratio") || key.endsWith("factor")) return `${number(value)} ×`;
   return number(value);
 }

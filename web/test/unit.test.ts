@@ -64,6 +64,8 @@ test("numbers read well, and absent is a dash", () => {
   assert.equal(format.byteRate(2.2235e9), "2.22 GB/s");
   assert.equal(format.count(36_000_000), "36\u202f000\u202f000");
   assert.equal(format.percent(0.004), "< 0.01 %");
+  assert.equal(format.byKey("p_value", 1e-12), "< 0.001");
+  assert.equal(format.byKey("p_value", 0.0123), "0.012");
   for (const f of [format.micros, format.bytes, format.count, format.percent, format.span, format.number]) {
     assert.equal(f(null), "–");
     assert.equal(f(NaN), "–");

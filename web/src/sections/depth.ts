@@ -118,12 +118,15 @@ function periodMark(frame: Frame, r: Rhythm, longest: number): SVGElement[] {
   ];
 }
 
+/** `= 0.02`, or the text itself where that says how it compares. */
+const equals = (text: string): string => (text.startsWith("<") ? text : `= ${text}`);
+
 function inWords(r: Rhythm): string {
   const p = r.periodicity;
   if (p.verdict === "insufficient-data") return `insufficient data: ${p.onsets} onsets`;
   if (!isPeriodic(r)) return `no periodicity detected, ${p.onsets} onsets`;
   const range = p.period_low_s !== null && p.period_high_s !== null ? ` (${format.number(p.period_low_s, 4)} to ${format.number(p.period_high_s, 4)})` : "";
   const sure = p.verdict === "tentative" ? ", tentative" : "";
-  return `every ${format.number(p.period_s, 4)} s${range}, ${p.onsets_in_step} onsets in step over ${format.number(p.cycles)} periods, p = ${format.number(p.p_value, 2)}${sure}`;
+  return `every ${format.number(p.period_s, 4)} s${range}, ${p.onsets_in_step} onsets in step over ${format.number(p.cycles)} periods, p ${equals(format.probability(p.p_value))}${sure}`;
 }
 

@@ -167,6 +167,11 @@ pub fn number(v: Option<f64>, decimals: usize) -> String {
     v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
 }
 
+/// A probability in words; shuffles and shifts, 999 of them, show none below a thousandth, and nobody acts on smaller ones.
+pub fn p_value(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
+}
+
 /// A number with `decimals` digits after the point; what rounds to zero has no sign.
 pub fn fixed(v: f64, decimals: usize) -> String {
     let text = format!("{v:.decimals$}");
@@ -206,6 +211,14 @@ mod tests {
 
     fn words(row: &[&str]) -> Vec<String> {
         row.iter().map(|c| (*c).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_probability_is_never_nothing() {
+        assert_eq!(
+            [1e-12, 0.000_999, 0.001, 0.0104].map(p_value),
+            ["p < 0.001", "p < 0.001", "p = 0.001", "p = 0.010"]
+        );
     }
 
     #[test]

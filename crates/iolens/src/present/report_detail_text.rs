@@ -12,7 +12,7 @@ use iolens_core::analysis::periodicity::Verdict as Rhythm;
 use iolens_core::analysis::starvation::Verdict as Wait;
 
 use super::html::capacity::summary;
-use super::layout::{Layout, number, size};
+use super::layout::{Layout, number, p_value, size};
 
 /// Groups of slots that the text shows; `--json` has all.
 const MAX_GROUPS: usize = 12;
@@ -137,6 +137,10 @@ fn capacity(out: &mut String, c: &Capacity) {
     let _ = writeln!(out, "  capacity: {state}: {} {}", summary(c), known(parts));
 }
 
+fn unknown_p() -> String {
+    format!("p {}", number(None, 0))
+}
+
 fn rhythm(out: &mut String, s: &StreamDetail) {
     let p = &s.periodicity;
     let class = s.class.name();
@@ -146,9 +150,9 @@ fn rhythm(out: &mut String, s: &StreamDetail) {
             let interval = p.period_ci_s.map(|(low, high)| format!(" ({low:.3} to {high:.3})")).unwrap_or_default();
             writeln!(
                 out,
-                "  periodicity ({class}s): every {period:.3} s{interval}, {} periods, p {}{sure}",
+                "  periodicity ({class}s): every {period:.3} s{interval}, {} periods, {}{sure}",
                 number(p.cycles, 1),
-                number(p.p_value, 4)
+                p.p_value.map_or_else(unknown_p, p_value)
             )
         }
         (Rhythm::InsufficientData, _) => {
@@ -176,12 +180,12 @@ fn waiting(out: &mut String, s: &StreamDetail) {
     };
     let _ = writeln!(
         out,
-        "  {class}s under {bursts}: {verdict}; p99 {} us (n {}) against {} us (n {}), p {}",
+        "  {class}s under {bursts}: {verdict}; p99 {} us (n {}) against {} us (n {}), {}",
         number(w.p99_during_us, 1),
         w.treated,
         number(w.p99_outside_us, 1),
         w.control,
-        number(w.p_value, 4),
+        w.p_value.map_or_else(unknown_p, p_value),
     );
 }
 

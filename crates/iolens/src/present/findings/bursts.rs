@@ -7,6 +7,7 @@ use iolens_core::analysis::periodicity::Verdict;
 use iolens_core::model::Class;
 
 use super::words::{amount, name, plural, singular, time};
+use crate::present::layout::p_value;
 
 pub fn microburst(e: &MicroburstEvidence) -> String {
     let by = e.cause.as_ref().map_or_else(String::new, |c| format!(", mostly by {}", name(c)));
@@ -45,13 +46,13 @@ pub fn microburst(e: &MicroburstEvidence) -> String {
 pub fn periodicity(e: &PeriodicityEvidence) -> String {
     let by = e.cause.as_ref().map_or_else(String::new, |c| format!(", mostly from {}", name(c)));
     format!(
-        "{} recur every {:.2} s{by}: {} beats over {:.1} periods, jitter {:.1}% (p = {:.3}{}).",
+        "{} recur every {:.2} s{by}: {} beats over {:.1} periods, jitter {:.1}% ({}{}).",
         plural(e.class),
         e.period_s,
         e.onsets_in_step,
         e.cycles,
         100.0 * e.jitter,
-        e.p_value,
+        p_value(e.p_value),
         if e.verdict == Verdict::Periodic { "" } else { "; tentative: too few periods" },
     )
 }

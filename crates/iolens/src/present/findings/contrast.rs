@@ -8,6 +8,7 @@ use iolens_core::analysis::math::lead_lag::Direction;
 use iolens_core::analysis::starvation::{MIN_EPISODES, Verdict};
 
 use super::words::{name, plural, singular, time};
+use crate::present::layout::p_value;
 
 pub fn starvation(e: &StarvationEvidence) -> String {
     let by = e.cause.as_ref().map_or_else(String::new, |c| format!(" from {}", name(c)));
@@ -33,7 +34,7 @@ fn contrast(head: &str, c: &Contrast) -> String {
     let interval =
         c.ratio_typical_ci.map_or_else(String::new, |(low, high)| format!(", 95% interval {low:.2} to {high:.2}"));
     let certainty = match c.verdict {
-        Verdict::Starvation => format!("p = {:.3}", c.p_value.unwrap_or(1.0)),
+        Verdict::Starvation => p_value(c.p_value.unwrap_or(1.0)),
         _ => format!("inconclusive: only {bursts}, {MIN_EPISODES} needed"),
     };
     let order = match c.direction {

@@ -7,6 +7,7 @@ use iolens_core::analysis::latency::{change as changes, mode as modes};
 use iolens_core::model::Class;
 
 use super::words::{by, plural, time};
+use crate::present::layout::p_value;
 
 pub fn stall(e: &StallEvidence) -> String {
     // What was measured in whole nanoseconds is shown as they are.
@@ -69,13 +70,13 @@ pub fn change(e: &LatencyChangeEvidence) -> String {
         changes::Form::Trend => (format!("{word} little by little"), ["in the first quarter", "in the last"]),
     };
     format!(
-        "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; p = \
-         {:.3}). Median {} {} and {} {}{p99}; n = {} and {}.",
+        "{} became {how}: at the same load the device takes {:.2} times as long (95% interval {:.2} to {:.2}; {}). \
+         Median {} {} and {} {}{p99}; n = {} and {}.",
         plural(e.class),
         e.ratio_at_same_load,
         e.ratio_at_same_load_ci.0,
         e.ratio_at_same_load_ci.1,
-        e.p_value.max(e.p_family),
+        p_value(e.p_value.max(e.p_family)),
         us(e.device_p50_before_us),
         when[0],
         us(e.device_p50_after_us),
@@ -114,7 +115,7 @@ pub fn slow_member(e: &SlowMemberEvidence) -> String {
     let us = |us: Option<f64>| time(us.unwrap_or(0.0));
     format!(
         "{} of {}, one of the {} members of {}, take {} with the device, those of {}, the slowest of the others, {} \
-         (p50; {:.2}x at the same size, 95% interval {:.2} to {:.2}; p = {:.3}; n = {} vs {}).",
+         (p50; {:.2}x at the same size, 95% interval {:.2} to {:.2}; {}; n = {} vs {}).",
         plural(e.class),
         e.member,
         e.members,
@@ -125,7 +126,7 @@ pub fn slow_member(e: &SlowMemberEvidence) -> String {
         e.ratio,
         e.ratio_ci.0,
         e.ratio_ci.1,
-        e.p_value,
+        p_value(e.p_value),
         e.ios,
         e.slowest_peer_ios,
     )

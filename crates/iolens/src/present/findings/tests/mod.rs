@@ -378,7 +378,7 @@ fn slow_members_and_slow_ios_are_named() {
     assert_eq!(
         said(Evidence::SlowMember(e)),
         "Writes of sdc, one of the 5 members of md0, take 963 us with the device, those of sdd, the slowest of the others, 455 us \
-         (p50; 2.08x at the same size, 95% interval 2.03 to 2.13; p = 0.000; n = 6016 vs 6164)."
+         (p50; 2.08x at the same size, 95% interval 2.03 to 2.13; p < 0.001; n = 6016 vs 6164)."
     );
     let slow = SlowIoEvidence {
         ios_over_1s: 1,
