@@ -1,7 +1,7 @@
 //! What each request met when it was handed to the device: how many others the device had, and how much they move.
 //!
 //! A device that takes longer is no slower if it has more to do. Requests that met the same, and are alike themselves,
-//! share a [cell](AtIssue::cell): only within a cell are their device times compared.
+//! share a [cell](Cell): only within a cell are their device times compared.
 
 use std::collections::HashMap;
 
@@ -26,37 +26,45 @@ pub(in crate::analysis) struct AtIssue {
     pub sector: i64,
     /// Sectors that it moves.
     pub sectors: u32,
-    /// Sectors of all that the device already had.
-    ahead: u32,
-    /// How many of its own class the device already had.
-    own: u16,
-    /// How many of other classes.
-    other: u16,
-    /// It begins where the one issued before it ends.
-    pub sequential: bool,
+    /// What makes device times comparable; all that is asked of the rest is kept in it, since a million of these are kept.
+    pub cell: Cell,
 }
 
-impl AtIssue {
-    /// What makes device times comparable: size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a
-    /// fifth beyond; whether it continues the one before.
-    pub fn cell(&self) -> u32 {
+/// What a request met: size and bytes ahead by factors of two; numbers ahead exactly up to 8, by a fifth beyond; whether it
+/// continues the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::analysis) struct Cell(u32);
+
+impl Cell {
+    /// `own` and `other`: how many of its own class and of others the device already had; `ahead`: their sectors.
+    fn new((own, other): (u32, u32), ahead: u64, sectors: u32, is_sequential: bool) -> Cell {
+        let narrow = |n: u32| n.min(u32::from(u16::MAX));
         let octave = |n: u32| u32::BITS - n.leading_zeros();
-        let fine = |n: u16| if n <= 8 { u32::from(n) } else { (4.0 * f64::from(n).log2()) as u32 };
-        let depths = fine(self.own) << 7 | fine(self.other);
-        ((depths << 6 | octave(self.ahead)) << 6 | octave(self.sectors)) << 1 | u32::from(self.sequential)
+        let fine = |n: u32| if n <= 8 { n } else { (4.0 * f64::from(narrow(n)).log2()) as u32 };
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        Cell(
+            ((fine(own) << 7 | fine(other)) << 6 | octave(ahead)) << 7
+                | octave(sectors) << 1
+                | u32::from(is_sequential),
+        )
+    }
+
+    /// The request begins where the one issued before it ends.
+    pub fn is_sequential(self) -> bool {
+        self.0 & 1 == 1
     }
 }
 
 /// The natural logarithm of each request's device time less the mean of its cell; those of rare cells are left out.
 pub(in crate::analysis) fn against_alike<'a>(requests: &[&'a AtIssue]) -> Vec<(&'a AtIssue, f64)> {
-    let of = |r: &&'a AtIssue| (*r, r.cell(), (r.device_ns.max(1) as f64).ln());
-    let rows: Vec<(&AtIssue, u32, f64)> = requests.iter().map(of).collect();
-    let mut cells: HashMap<u32, (u32, f64)> = HashMap::new();
+    let of = |r: &&'a AtIssue| (*r, r.cell, (r.device_ns.max(1) as f64).ln());
+    let rows: Vec<(&AtIssue, Cell, f64)> = requests.iter().map(of).collect();
+    let mut cells: HashMap<Cell, (u32, f64)> = HashMap::new();
     for (_, cell, log) in &rows {
         let sums = cells.entry(*cell).or_default();
         *sums = (sums.0 + 1, sums.1 + log);
     }
-    let residual = |(r, cell, log): (&'a AtIssue, u32, f64)| {
+    let residual = |(r, cell, log): (&'a AtIssue, Cell, f64)| {
         let (n, sum) = cells.get(&cell).filter(|c| c.0 >= MIN_IN_CELL)?;
         Some((r, log - sum / f64::from(*n)))
     };
@@ -91,17 +99,19 @@ impl IssueSweep {
 impl Sweep for IssueSweep {
     fn start(&mut self, span: &Span) {
         let class = span.class as usize;
-        let narrow = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+        let all = self.levels.iter().sum::<u32>();
         if let Some(sample) = self.samples.get_mut(class).filter(|_| self.window.contains(span.done_ns)) {
             sample.push(AtIssue {
                 issue_ns: span.start_ns,
                 device_ns: span.done_ns - span.start_ns,
                 sector: span.sector,
                 sectors: span.sectors,
-                ahead: u32::try_from(self.ahead).unwrap_or(u32::MAX),
-                own: narrow(self.levels[class]),
-                other: narrow(self.levels.iter().sum::<u32>() - self.levels[class]),
-                sequential: span.sector >= 0 && self.end == Some(span.sector),
+                cell: Cell::new(
+                    (self.levels[class], all - self.levels[class]),
+                    self.ahead,
+                    span.sectors,
+                    span.sector >= 0 && self.end == Some(span.sector),
+                ),
             });
         }
         self.end = (span.sector >= 0).then(|| span.sector + i64::from(span.sectors));
@@ -125,6 +135,20 @@ mod tests {
     use crate::model::{DevId, Io, Op};
 
     #[test]
+    fn cells_differ_where_requests_met_something_else() {
+        let base = Cell::new((10, 3), 64, 8, false);
+        assert_eq!(base, Cell::new((11, 3), 127, 15, false), "a tenth more, less than twice as much");
+        let others =
+            [((10, 4), 64, 8, false), ((12, 3), 64, 8, false), ((10, 3), 128, 8, false), ((10, 3), 64, 16, false)];
+        assert!(others.iter().all(|(n, ahead, sectors, s)| Cell::new(*n, *ahead, *sectors, *s) != base));
+        let continues = Cell::new((10, 3), 64, 8, true);
+        assert!(continues != base && continues.is_sequential() && !base.is_sequential());
+        // Nothing overflows into another part.
+        let most = Cell::new((u32::MAX, u32::MAX), u64::MAX, u32::MAX, true);
+        assert_ne!(most, Cell::new((u32::MAX, 0), u64::MAX, u32::MAX, true));
+    }
+
+    #[test]
     fn a_request_knows_what_the_device_had_when_it_came() {
         // (issue, done, sector, op) of 8 sectors each.
         let ios = [(0, 50, 0, Op::READ), (10, 30, 8, Op::WRITE), (20, 60, 16, Op::READ), (30, 70, 99, Op::READ)];
@@ -138,9 +162,12 @@ mod tests {
         order.finish(&mut sweep);
         let met = |class: usize| {
             let kept = sweep.samples[class].kept().iter();
-            kept.map(|r| (r.issue_ns, r.own, r.other, r.ahead, r.sequential)).collect::<Vec<_>>()
+            kept.map(|r| (r.issue_ns, r.cell)).collect::<Vec<_>>()
         };
-        assert_eq!(met(0), [(0, 0, 0, 0, false), (20, 1, 1, 16, true), (30, 2, 0, 16, false)], "a write ended at 30");
-        assert_eq!(met(1), [(10, 0, 1, 8, true)]);
+        let cell = |own, other, ahead, is_sequential| Cell::new((own, other), ahead, 8, is_sequential);
+        let reads = [(0, cell(0, 0, 0, false)), (20, cell(1, 1, 16, true)), (30, cell(2, 0, 16, false))];
+        assert_eq!(met(0), reads, "a write ended at 30");
+        assert_eq!(met(1), [(10, cell(0, 1, 8, true))]);
+        assert_eq!(size_of::<AtIssue>(), 32, "a million are kept");
     }
 }

@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 
-use crate::analysis::device::at_issue::{AtIssue, against_alike};
+use crate::analysis::device::at_issue::{AtIssue, Cell, against_alike};
 use crate::analysis::findings::evidence::{Evidence, LatencyChangeEvidence};
 use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::math::distributions::{normal_below, t_both_sides, t_critical};
@@ -127,7 +127,7 @@ fn blocks(rows: &[(&AtIssue, f64)], samples: &[Requests<AtIssue>; 2], class: usi
             if c == class {
                 b.own += one;
                 b.log_sizes += one * f64::from(r.sectors.max(1)).ln();
-                b.sequential += if r.sequential { one } else { 0.0 };
+                b.sequential += if r.cell.is_sequential() { one } else { 0.0 };
             } else {
                 b.others += one;
             }
@@ -337,10 +337,10 @@ fn moment(rows: &[(&AtIssue, f64)], blocks: &[Block], step: &Split) -> i64 {
 
 /// Difference of mean logarithms, over cells that have requests on both sides.
 fn matched(before: &[&(&AtIssue, f64)], after: &[&(&AtIssue, f64)]) -> Option<f64> {
-    let mut cells: std::collections::BTreeMap<u32, [(f64, f64); 2]> = std::collections::BTreeMap::new();
+    let mut cells: std::collections::BTreeMap<Cell, [(f64, f64); 2]> = std::collections::BTreeMap::new();
     for (side, rows) in [before, after].into_iter().enumerate() {
         for (r, residual) in rows {
-            let sums = &mut cells.entry(r.cell()).or_default()[side];
+            let sums = &mut cells.entry(r.cell).or_default()[side];
             *sums = (sums.0 + 1.0, sums.1 + residual);
         }
     }

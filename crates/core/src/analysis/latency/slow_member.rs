@@ -168,7 +168,7 @@ fn cells(member: &Member, edges: &[i64]) -> Vec<Cells> {
     let mut all: Vec<Cells> = vec![Cells::new(); edges.len()];
     for r in &member.requests {
         let block = edges.partition_point(|e| *e <= r.issue_ns).min(edges.len() - 1);
-        let cell = all[block].entry((r.sectors.max(1).ilog2(), r.sequential)).or_default();
+        let cell = all[block].entry((r.sectors.max(1).ilog2(), r.cell.is_sequential())).or_default();
         *cell = (cell.0 + 1, cell.1 + (r.device_ns.max(1) as f64).ln());
     }
     all
