@@ -8,12 +8,15 @@
 //!
 //! A multiple of the period has fewer beats and a divisor misses some: both have less evidence than the period itself.
 
-pub(in crate::analysis) mod chains;
+mod chains;
+mod differences;
+mod grid;
+mod search;
 
 use serde::Serialize;
 
 use crate::analysis::math::stats::{mad, mean_sd, median};
-use crate::analysis::periodicity::chains::Search;
+use crate::analysis::periodicity::search::Search;
 use crate::analysis::starvation::demand::{Demand, demand};
 use crate::analysis::stream::requests::Request;
 

@@ -1,0 +1,177 @@
+//! How often onsets are apart by how much: the periods that are worth a closer look.
+
+use std::f64::consts::TAU;
+use std::sync::LazyLock;
+
+/// How often onsets are apart by how much, in steps of 1 %: periods stand out.
+pub(in crate::analysis::periodicity) struct Differences {
+    shortest: f64,
+    /// Pairs up to each step, and those that chance has in each.
+    sums: Vec<f64>,
+    expected: Vec<f64>,
+    /// So many standard deviations more than by chance make a candidate.
+    least_excess: f64,
+}
+
+/// What a chain with this period and half width needs to be a clock; `None` if none can be.
+pub(in crate::analysis::periodicity) type Needed<'a> = dyn Fn(f64) -> Option<f64> + 'a;
+
+/// Among many onsets most periods have 2 standard deviations more pairs than others; those of a clock that lasts have 3.
+const MANY_ONSETS: usize = 256;
+
+/// Of the beats that a clock needs, so many have the next one beside them: up to two in a row may be missing.
+const PAIRED: f64 = 0.3;
+
+/// Candidates of one half width.
+const MAX_CANDIDATES: usize = 5;
+
+/// A grid's spectral line exceeds the noise of the pairs by so many standard deviations, and by half of what beats have that
+/// come early or late by a fifth of the period for the shortest time that makes a schedule: 0.19 for each root of an onset.
+const LINE: f64 = 4.0;
+const LASTING_LINE: f64 = 0.19;
+const MAX_LINES: usize = 2;
+
+/// Steps to either side in which pairs are compared with their surroundings.
+const AROUND: usize = 30;
+
+/// Logarithms of the mantissas from 1 to 2.
+static LOGARITHMS: LazyLock<Vec<f32>> =
+    LazyLock::new(|| (0..4096).map(|i| ((f64::from(i) + 0.5) / 4096.0).ln_1p() as f32).collect());
+
+/// `cos(2 pi lag / period)` by steps between them, from [`Differences::BELOW`] steps below on.
+static COSINES: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let at = |i: usize| ((i as f64 - Differences::BELOW as f64) * Differences::STEP).exp();
+    (0..Differences::BELOW + Differences::ABOVE).map(|i| (TAU * at(i)).cos()).collect()
+});
+
+/// The natural logarithm of `x` > 0 to 0.00013: there are many pairs, and steps of 1 % must be alike.
+fn near_ln(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let exponent = (bits >> 52) as f64 - 1023.0;
+    exponent * std::f64::consts::LN_2 + f64::from(LOGARITHMS[(bits >> 40) as usize & 4095])
+}
+
+impl Differences {
+    const STEP: f64 = 0.01;
+    /// Lags below half a period say little of it.
+    const BELOW: usize = 70;
+    /// Those above seven periods, little that nearer ones do not.
+    const ABOVE: usize = 195;
+
+    pub fn of(onsets: &[i64], shortest: f64, longest: f64) -> Differences {
+        let steps = ((longest / shortest).ln() / Self::STEP) as usize + 2 * AROUND;
+        let mut sums = vec![0.0; steps + 1];
+        let most = longest * (AROUND as f64 * Self::STEP).exp();
+        for (i, a) in onsets.iter().enumerate() {
+            for b in &onsets[i + 1..] {
+                let apart = (b - a) as f64;
+                if apart > most {
+                    break;
+                }
+                let step = near_ln(apart / shortest) / Self::STEP + AROUND as f64;
+                if step >= 0.0 && (step as usize) < steps {
+                    sums[step as usize + 1] += 1.0;
+                }
+            }
+        }
+        (0..steps).for_each(|i| sums[i + 1] += sums[i]);
+        let (n, span) = (onsets.len() as f64, (onsets[onsets.len() - 1] - onsets[0]) as f64);
+        let per_ns = n * (n - 1.0) / span;
+        let expected = (0..steps).map(|i| Self::STEP * per_ns * Self::apart(shortest, i as f64)).collect();
+        let least_excess = if onsets.len() > MANY_ONSETS { 3.0 } else { 2.0 };
+        Differences { shortest, sums, expected, least_excess }
+    }
+
+    /// The middle of step `i`, in nanoseconds.
+    fn apart(shortest: f64, i: f64) -> f64 {
+        shortest * ((i + 0.5 - AROUND as f64) * Self::STEP).exp()
+    }
+
+    fn steps(&self) -> usize {
+        self.expected.len()
+    }
+
+    /// Pairs in each of the steps around `i`, but for the `wide` nearest ones to either side.
+    fn surroundings(&self, i: usize, wide: usize) -> f64 {
+        let [from, low, high, to] = [i.saturating_sub(AROUND), i.saturating_sub(wide), i + wide + 1, i + AROUND + 1]
+            .map(|s| s.min(self.steps()));
+        let steps = (to - high) + (low - from);
+        (self.sums[to] - self.sums[high] + self.sums[low] - self.sums[from]) / steps.max(1) as f64
+    }
+
+    /// The periods at which, give or take `jitter`, most more pairs are apart than chance would have it.
+    pub fn candidates(&self, jitter: f64, needed: &Needed) -> Vec<f64> {
+        let wide = ((jitter / Self::STEP).round() as usize).max(1);
+        let steps = self.steps();
+        let around = |i: usize| (i.saturating_sub(wide), (i + wide + 1).min(steps));
+        // Silence before each onset, and load that changes, make short differences more frequent than chance alone.
+        let by_chance = |i: usize| {
+            let local = if 2 * wide + 1 < AROUND / 2 { self.surroundings(i, 2 * wide) } else { 0.0 };
+            local.max(self.expected[i])
+        };
+        let excess = |i: usize| {
+            let (from, to) = around(i);
+            let expected = by_chance(i) * (to - from) as f64;
+            (self.sums[to] - self.sums[from] - expected) / expected.max(0.25).sqrt()
+        };
+        // Where in the window the differences lie that are too many: those of an exact clock at any place of it.
+        let middle = |i: usize| {
+            let (from, to) = around(i);
+            let more = |b: usize| (self.sums[b + 1] - self.sums[b] - self.expected[b]).max(0.0);
+            let sum: f64 = (from..to).map(more).sum();
+            if sum > 0.0 { (from..to).map(|b| b as f64 * more(b)).sum::<f64>() / sum } else { i as f64 }
+        };
+        let z: Vec<f64> = (0..steps).map(excess).collect();
+        let is_enough = |i: usize| {
+            let pairs = by_chance(i) * (2 * wide + 1) as f64;
+            needed(Self::apart(self.shortest, i as f64))
+                .is_some_and(|beats| z[i] >= PAIRED * beats / pairs.max(0.25).sqrt())
+        };
+        let is_top = |i: &usize| z[*i] >= self.least_excess && z[*i] >= z[i - 1] && z[*i] > z[i + 1] && is_enough(*i);
+        let tops: Vec<usize> = (AROUND..steps.saturating_sub(AROUND)).filter(is_top).collect();
+        let chosen = foremost(tops, &z, MAX_CANDIDATES, wide.max(2));
+        chosen.into_iter().map(|i| Self::apart(self.shortest, middle(i))).collect()
+    }
+
+    /// Periods of `from..to` that the pairs keep at all multiples alike, however wide they are spread around each.
+    pub fn lines(&self, (from, to): (f64, f64), onsets: usize, mean_gap: f64) -> Vec<f64> {
+        let step = |period: f64| ((period / self.shortest).ln() / Self::STEP) as usize + AROUND;
+        let steps = self.steps();
+        let excess: Vec<(f64, f64)> = (0..steps)
+            .map(|i| {
+                let usual = self.surroundings(i, 0).max(0.01);
+                (self.sums[i + 1] - self.sums[i] - usual, usual)
+            })
+            .collect();
+        let line = |at: usize| {
+            let first = at.saturating_sub(Self::BELOW);
+            let cosines = &COSINES[first + Self::BELOW - at..];
+            let add = |s: (f64, f64), ((more, usual), c): (&(f64, f64), &f64)| (s.0 + more * c, s.1 + usual * c * c);
+            let (sum, variance) = excess[first..].iter().zip(cosines).fold((0.0, 0.0), add);
+            sum / variance.max(1.0).sqrt()
+        };
+        const EVERY: usize = 2;
+        let places: Vec<usize> = (step(from).max(AROUND)..step(to).min(steps)).step_by(EVERY).collect();
+        let z: Vec<f64> = places.iter().map(|i| line(*i)).collect();
+        let least = |i: usize| {
+            let gaps = Self::apart(self.shortest, places[i] as f64) / mean_gap;
+            (LASTING_LINE * (onsets as f64).sqrt() / gaps.powi(2)).max(LINE)
+        };
+        let is_top = |i: &usize| z[*i] >= z[i - 1] && z[*i] > z[i + 1] && z[*i] >= least(*i);
+        let tops: Vec<usize> = (1..z.len().saturating_sub(1)).filter(is_top).collect();
+        let chosen = foremost(tops, &z, MAX_LINES, 3);
+        chosen.into_iter().map(|i| Self::apart(self.shortest, places[i] as f64)).collect()
+    }
+}
+
+/// Up to `most` of `tops` with the highest `z`, further than `apart` from each other.
+fn foremost(mut tops: Vec<usize>, z: &[f64], most: usize, apart: usize) -> Vec<usize> {
+    tops.sort_by(|a, b| z[*b].total_cmp(&z[*a]));
+    let mut chosen: Vec<usize> = Vec::new();
+    for i in tops {
+        if chosen.len() < most && chosen.iter().all(|c| c.abs_diff(i) > apart) {
+            chosen.push(i);
+        }
+    }
+    chosen
+}

@@ -1,0 +1,97 @@
+//! A15: beats that keep to a grid of equal cycles, however early or late each is.
+
+use std::f64::consts::TAU;
+
+/// Half widths of the window around each place of the grid, as shares of the period: a chain of onsets that come up to a
+/// fifth of the period early or late has steps that differ by twice as much.
+const WIDTHS: [f64; 2] = [0.12, 0.22];
+
+/// Probability that a clock's beat comes inside its window.
+const KEPT: f64 = 0.85;
+
+/// Independent grids, for each that is counted.
+const TRIALS: f64 = 0.2;
+
+/// A line of [`super::differences::Differences`] is at the period give or take this share.
+const NEAR: f64 = 0.04;
+
+/// Beats that keep to one grid: their evidence against onsets at random, and (cycle, time in ns) of each.
+pub(in crate::analysis::periodicity) struct Grid {
+    pub evidence: f64,
+    pub period: f64,
+    pub beats: Vec<(f64, f64)>,
+}
+
+/// Grids that were there to be chosen among periods from `shortest` on: periods a window apart over all of the time, with
+/// phases a window apart.
+pub(in crate::analysis::periodicity) fn trials(onsets: usize, mean_gap: f64, shortest: f64) -> f64 {
+    let cycles = onsets as f64 * mean_gap / shortest;
+    WIDTHS.iter().map(|w| TRIALS * cycles / (2.0 * w).powi(2)).sum()
+}
+
+/// The grid with most evidence at a period near `period`.
+pub(in crate::analysis::periodicity) fn best(onsets: &[f64], period: f64) -> Grid {
+    let (period, phase) = strongest(onsets, period);
+    let of = |wide: f64| on_grid(onsets, period, phase, wide);
+    WIDTHS.map(of).into_iter().reduce(|a, b| if b.evidence > a.evidence { b } else { a }).expect("two")
+}
+
+/// Period and phase in nanoseconds at which Rayleigh's statistic is largest near `period`.
+fn strongest(onsets: &[f64], period: f64) -> (f64, f64) {
+    let (first, span) = (onsets[0], onsets[onsets.len() - 1] - onsets[0]);
+    let lowest = 1.0 / (period * (1.0 + NEAR));
+    let step = 0.4 / span;
+    let steps = ((2.0 * NEAR / period / step) as usize).max(1);
+    let angle = |frequency: f64| onsets.iter().map(move |t| (TAU * (t - first) * frequency).sin_cos());
+    // Each onset's angle turns by the same amount from one frequency to the next.
+    let mut at: Vec<(f64, f64)> = angle(lowest).collect();
+    let turn: Vec<(f64, f64)> = angle(step).collect();
+    let mut best = (0.0, lowest, 0.0);
+    for i in 0..=steps {
+        let (sin, cos) = at.iter().fold((0.0, 0.0), |s, a| (s.0 + a.0, s.1 + a.1));
+        let strength = sin * sin + cos * cos;
+        if strength > best.0 {
+            best = (strength, lowest + step * i as f64, f64::atan2(sin, cos));
+        }
+        for (a, t) in at.iter_mut().zip(&turn) {
+            *a = (a.0 * t.1 + a.1 * t.0, a.1 * t.1 - a.0 * t.0);
+        }
+    }
+    (1.0 / best.1, first + best.2 / TAU / best.1)
+}
+
+/// The stretch of cycles with most evidence.
+fn on_grid(onsets: &[f64], period: f64, phase: f64, wide: f64) -> Grid {
+    let (first, last) = (onsets[0], onsets[onsets.len() - 1]);
+    let mean_rate = onsets.len() as f64 / (last - first).max(1.0);
+    let (mut from, mut recent) = (0, [0, 0]);
+    let (mut sum, mut begin): (f64, usize) = (0.0, 0);
+    let mut best = (0.0, 0, 0);
+    let mut beats: Vec<(f64, f64)> = Vec::new();
+    let cycles = ((first - phase) / period).floor() as i64..=((last - phase) / period).ceil() as i64;
+    for cycle in cycles {
+        let middle = phase + cycle as f64 * period;
+        for (i, off) in recent.iter_mut().zip([-2.5, 2.5]) {
+            *i += onsets[*i..].partition_point(|t| *t < middle + off * period);
+        }
+        from += onsets[from..].partition_point(|t| *t < middle - wide * period);
+        let rate = mean_rate.max((recent[1] - recent[0]) as f64 / (5.0 * period));
+        let by_chance = 1.0 - (-2.0 * wide * period * rate).exp();
+        let inside = onsets[from..].iter().take_while(|t| **t <= middle + wide * period);
+        let nearest = inside.min_by(|a, b| (**a - middle).abs().total_cmp(&(**b - middle).abs()));
+        if sum <= 0.0 {
+            (sum, begin) = (0.0, beats.len());
+        }
+        match nearest {
+            Some(t) => {
+                sum += (KEPT / by_chance).ln();
+                beats.push((cycle as f64, *t));
+            }
+            None => sum += ((1.0 - KEPT) / (1.0 - by_chance).max(1e-9)).ln().min(0.0),
+        }
+        if sum > best.0 {
+            best = (sum, begin, beats.len());
+        }
+    }
+    Grid { evidence: best.0, period, beats: beats[best.1..best.2].to_vec() }
+}

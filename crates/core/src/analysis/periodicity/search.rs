@@ -1,0 +1,234 @@
+//! A15: the surest clock among onsets.
+
+use crate::analysis::math::stats::mean_sd;
+use crate::analysis::periodicity::chains::{Chains, gain, slope, unbroken};
+use crate::analysis::periodicity::differences::Differences;
+use crate::analysis::periodicity::{ALPHA, Clock, MIN_ONSETS, grid};
+
+/// Onsets looked at together; longer lists are cut into at most [`MAX_PIECES`] such pieces.
+const PIECE: usize = 1024;
+const MAX_PIECES: usize = 4;
+
+/// A chain shorter than this share of the time looked at, or a third of it of the whole window, is not a schedule.
+const MIN_SPAN: f64 = 0.15;
+
+/// It covers so many periods.
+const MIN_PERIODS: f64 = 2.5;
+
+/// Half widths of the window in which a beat is awaited, as shares of the period; the first only for few onsets.
+const JITTERS: [f64; 5] = [0.005, 0.02, 0.05, 0.12, 0.25];
+const FEW_ONSETS: usize = 256;
+
+/// Evidence for each period that passes. Submissions at intervals that are merely not exponential (after a pause, one at a time)
+/// give long chains of little evidence each.
+const BEAT: f64 = 0.5;
+
+/// Independent beginnings and periods, for each that is counted: neighbours share most of their chains. Calibrated on Poisson
+/// streams, bursts at random, and on-off streams (`make calibrate`).
+const TRIALS: f64 = 0.1;
+
+/// With less than this share of the evidence that is needed, a period's neighbourhood is not looked at more closely.
+const PROMISING: f64 = 0.4;
+
+/// One look for the surest clock.
+pub(in crate::analysis) struct Search<'a> {
+    pub shortest_ns: i64,
+    pub resolution_ns: i64,
+    pub window: (i64, i64),
+    pub known: &'a [Clock],
+}
+
+/// The onsets that keep time best: (cycle, time in ns) of each.
+struct Best {
+    evidence: f64,
+    period: f64,
+    beats: Vec<(f64, f64)>,
+}
+
+/// Onsets that are looked at together, and the periods that may be among them.
+struct Piece<'a> {
+    onsets: &'a [i64],
+    span: f64,
+    shortest: f64,
+    longest: f64,
+}
+
+impl Piece<'_> {
+    fn mean_gap(&self) -> f64 {
+        self.span / (self.onsets.len() - 1) as f64
+    }
+
+    fn jitters(&self) -> impl Iterator<Item = f64> {
+        let few = self.onsets.len() <= FEW_ONSETS;
+        JITTERS.into_iter().filter(move |j| *j > JITTERS[0] || few)
+    }
+
+    /// Periods of grids: beats of a clock that is neither missing nor among many others.
+    fn grids(&self) -> (f64, f64) {
+        (self.shortest.max(0.5 * self.mean_gap()), self.longest.min(4.0 * self.mean_gap()))
+    }
+
+    /// All periods were there to be chosen, whether looked at closely or not; half widths overlap.
+    fn trials(&self) -> f64 {
+        let n = self.onsets.len();
+        let chains: f64 = self.jitters().map(|j| TRIALS * n as f64 * (self.longest / self.shortest).ln() / j).sum();
+        chains + grid::trials(n, self.mean_gap(), self.grids().0)
+    }
+}
+
+impl Search<'_> {
+    fn len_ns(&self) -> f64 {
+        (self.window.1 - self.window.0) as f64
+    }
+
+    fn pieces<'a>(&'a self, list: &'a [i64]) -> impl Iterator<Item = Piece<'a>> {
+        let every = list.len().div_ceil(PIECE).div_ceil(MAX_PIECES).max(1);
+        let piece = |onsets: &'a [i64]| {
+            let span = (onsets[onsets.len() - 1] - onsets[0]) as f64;
+            let mean_gap = span / (onsets.len() - 1) as f64;
+            let shortest = (0.25 * mean_gap).max(self.shortest_ns as f64);
+            Piece { onsets, span, shortest, longest: (10.0 * mean_gap).min(span / 3.0) }
+        };
+        list.chunks(PIECE)
+            .step_by(every)
+            .filter(|p| p.len() >= MIN_ONSETS)
+            .map(piece)
+            .filter(|p| p.shortest < p.longest)
+    }
+
+    /// The surest clock among the onsets in any of `lists`, each in order.
+    pub fn best(&self, lists: &[Vec<i64>]) -> Option<Clock> {
+        let pieces: Vec<Piece> = lists.iter().flat_map(|l| self.pieces(l)).collect();
+        let trials: f64 = pieces.iter().map(Piece::trials).sum();
+        let mut found: Option<Best> = None;
+        for piece in &pieces {
+            let times: Vec<f64> = piece.onsets.iter().map(|t| *t as f64).collect();
+            self.best_of(piece, &times, (trials / ALPHA).ln(), &mut found);
+        }
+        self.clock(&found?, trials)
+    }
+
+    /// Looks for a better one than `found`.
+    fn best_of(&self, piece: &Piece, times: &[f64], needed: f64, found: &mut Option<Best>) {
+        let differences = Differences::of(piece.onsets, piece.shortest, piece.longest);
+        let is_new = |period: &f64| self.known.iter().all(|c| !c.is_like(period / 1e9));
+        let mut offer = |evidence: f64, period: f64, length: f64, beats: &dyn Fn() -> Vec<(f64, f64)>| {
+            let is_long = length >= self.least_span(piece, period) && evidence >= BEAT * length / period;
+            if is_long && evidence > found.as_ref().map_or(0.0, |b| b.evidence) {
+                *found = Some(Best { evidence, period, beats: beats() });
+            }
+        };
+        let mut chains = Chains::of(times);
+        for jitter in piece.jitters() {
+            let half = |period: f64| (jitter * period).max(0.6 * self.resolution_ns as f64);
+            let beats = |period: f64| self.beats_needed(piece, period, half(period), needed);
+            for middle in differences.candidates(jitter, &beats) {
+                let around = [0.0, -0.4, 0.4].map(|off| middle * (1.0 + off * jitter));
+                for period in around.into_iter().filter(is_new) {
+                    chains.follow(period, half(period));
+                    let (evidence, end) = chains.best();
+                    offer(evidence, period, chains.span(end), &|| chains.chain(end));
+                    // Of a clock the first of the three has most of the evidence already, unless its window is no wider
+                    // than a step between periods.
+                    if evidence < PROMISING * needed && jitter > JITTERS[0] {
+                        break;
+                    }
+                }
+            }
+        }
+        for period in differences.lines(piece.grids(), times.len(), piece.mean_gap()).into_iter().filter(is_new) {
+            let grid = grid::best(times, period);
+            let length = grid.beats.last().zip(grid.beats.first()).map_or(0.0, |(l, f)| l.1 - f.1);
+            offer(grid.evidence, grid.period, length, &|| grid.beats.clone());
+        }
+    }
+
+    fn least_span(&self, piece: &Piece, period: f64) -> f64 {
+        (MIN_PERIODS * period).max(MIN_SPAN * piece.span).max(MIN_SPAN / 3.0 * self.len_ns())
+    }
+
+    /// How many beats a chain with this period and half width needs for so much evidence; `None` if none can have it.
+    fn beats_needed(&self, piece: &Piece, period: f64, half: f64, needed: f64) -> Option<f64> {
+        let gain = gain(half, piece.onsets.len() as f64 / piece.span);
+        let shortest_step = period - half;
+        let most = piece.span / shortest_step + 1.0;
+        let can_be = gain * period >= BEAT * shortest_step && gain * most >= needed;
+        can_be.then(|| (needed / gain).max(self.least_span(piece, period) / period))
+    }
+
+    /// Its period is fitted to its beats, with a jackknife over them for the interval.
+    fn clock(&self, best: &Best, trials: f64) -> Option<Clock> {
+        let chain = &best.beats[..];
+        let (first, last) = (chain.first()?, chain.last()?);
+        let beats = unbroken(chain, self.resolution_ns as f64);
+        let period = slope(&beats, None).filter(|_| chain.len() >= 5).unwrap_or(best.period);
+        let steps: Vec<f64> = chain.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).collect();
+        let left_out: Vec<f64> = (0..chain.len()).filter_map(|i| slope(&beats, Some(i))).collect();
+        let n = chain.len() as f64;
+        let interval = mean_sd(&left_out).filter(|_| chain.len() >= 5).map(|(_, sd)| {
+            let error = sd * (n - 1.0) / n.sqrt();
+            ((period - 1.96 * error) / 1e9, (period + 1.96 * error) / 1e9)
+        });
+        let seconds = |ns: f64| (ns - self.window.0 as f64) / 1e9;
+        Some(Clock {
+            period_s: period / 1e9,
+            period_ci_s: interval,
+            p_value: (trials * (-best.evidence).exp()).clamp(1e-12, 1.0),
+            cycles: (last.1 - first.1) / period,
+            in_step: chain.len(),
+            jitter: mean_sd(&steps).map_or(0.0, |s| s.1 / period),
+            from_s: seconds(first.1),
+            to_s: seconds(last.1),
+            beats_s: chain.iter().map(|c| seconds(c.1)).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::math::stats::Shuffler;
+    use crate::analysis::periodicity::chains::LOOKED_AT;
+
+    const S: i64 = 1_000_000_000;
+
+    /// (the surest clock's period if it is none of chance, looks at each onset).
+    fn search(onsets: Vec<i64>) -> (Option<f64>, f64) {
+        let n = onsets.len() as f64;
+        LOOKED_AT.with(|n| n.set(0));
+        let search = Search { shortest_ns: 20_000_000, resolution_ns: 0, window: (0, 60 * S), known: &[] };
+        let clock = search.best(&[onsets]).filter(|c| c.p_value <= ALPHA);
+        (clock.map(|c| c.period_s), LOOKED_AT.with(std::cell::Cell::get) as f64 / n)
+    }
+
+    #[test]
+    fn a_stream_without_a_clock_is_not_looked_at_closely() {
+        let mut random = Shuffler::new(3);
+        let mut chance: Vec<i64> = (0..1000).map(|_| random.below(60 * S as u64) as i64).collect();
+        chance.sort_unstable();
+        // As a list of onsets after a silence is: none sooner.
+        let mut apart = chance.clone();
+        apart.dedup_by(|b, a| *b - *a < 30_000_000);
+        for onsets in [chance, apart] {
+            let (found, looks) = search(onsets);
+            // Five half widths of at most five candidates with two neighbours each would be 75.
+            assert!(found.is_none() && looks <= 8.0, "{found:?}: {looks} looks");
+        }
+        let jittered = (0..120).map(|i| i * S / 2 + random.below(50_000_000) as i64).collect();
+        let (found, _) = search(jittered);
+        assert!(found.is_some_and(|p| (p - 0.5).abs() < 0.005), "{found:?}");
+    }
+
+    #[test]
+    fn beats_a_fifth_of_the_period_early_or_late_keep_to_their_grid() {
+        let found = |seed: u64, others: usize| {
+            let mut random = Shuffler::new(seed);
+            let mut onsets: Vec<i64> = (0..30).map(|i| (2 * i + 1) * S + random.below(800_000_000) as i64).collect();
+            onsets.extend((0..others).map(|_| random.below(60 * S as u64) as i64));
+            onsets.sort_unstable();
+            search(onsets).0.is_some_and(|p| (p - 2.0).abs() < 0.04)
+        };
+        let [alone, among] = [0, 10].map(|others| (0..50).filter(|seed| found(*seed, others)).count());
+        assert!(alone >= 49 && among >= 40, "{alone} and {among} of 50");
+    }
+}
