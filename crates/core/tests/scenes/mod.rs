@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod arrays;
+pub mod loads;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

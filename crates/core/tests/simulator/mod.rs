@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use std::sync::LazyLock;
+
 use iolens_core::model::{DevId, Io, Op};
 
 pub const SECOND: f64 = 1e9;
@@ -10,8 +12,15 @@ pub const DEV: DevId = DevId(8 << 20);
 /// SplitMix64: small, seedable, good enough for simulation.
 pub struct Rng(u64);
 
+/// `IOLENS_SEED=N` makes other recordings of every scene; without it they are the same each time.
+static SEED_BASE: LazyLock<u64> = LazyLock::new(|| {
+    let asked = std::env::var("IOLENS_SEED").ok();
+    asked.map_or(0, |n| n.parse::<u64>().unwrap_or_else(|_| panic!("IOLENS_SEED={n}: a whole number is needed")))
+});
+
 impl Rng {
     pub fn new(seed: u64) -> Rng {
+        let seed = seed ^ SEED_BASE.wrapping_mul(0xd134_2543_de82_ef95);
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
     }
 

@@ -65,7 +65,7 @@ const MAX_NS: i64 = 1_500_000_000;
 const MIN_IOS: f64 = 32.0;
 const MIN_BYTES: f64 = 1_048_576.0;
 
-/// Expected by chance in the whole recording.
+/// Expected by chance in the whole recording, on all of its devices.
 const MAX_BY_CHANCE: f64 = 0.002;
 
 /// More bursts in a segment than these are the stream's own texture.

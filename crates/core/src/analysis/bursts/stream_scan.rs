@@ -83,15 +83,15 @@ impl BurstScan {
         self.bins.drain(..self.bins.partition_point(|b| b.at < keep));
     }
 
-    /// The bursts of `window`, this one closed.
-    pub fn finish(mut self, window: Window) -> Vec<Scanned> {
+    /// The bursts of `window`, this one closed, of a report of so many devices.
+    pub fn finish(mut self, window: Window, devices: u64) -> Vec<Scanned> {
         let bins = |ns: i64| (ns.max(1) as u64).div_ceil(BIN_NS as u64);
         let end = bins(window.to_ns.saturating_sub(self.window.from_ns));
         if end > self.judged {
             self.judge(end, end);
         }
-        // What is rare in a minute is not in a day.
-        self.found.retain(|b| b.excess.is_rare(bins(window.len_ns())));
+        // What is rare in a minute is not in a day, nor among the members of an array.
+        self.found.retain(|b| b.excess.is_rare(bins(window.len_ns()) * devices.max(1)));
         self.found
     }
 }
@@ -135,6 +135,10 @@ mod tests {
 
     /// Bursts of `n` writes of 128 KiB within 30 ms, at these seconds, over `background` reads of 16 KiB a second at random.
     fn found(seconds: i64, at_s: &[f64], n: i64, background: u64) -> Vec<Scanned> {
+        found_among(1, seconds, at_s, n, background)
+    }
+
+    fn found_among(devices: u64, seconds: i64, at_s: &[f64], n: i64, background: u64) -> Vec<Scanned> {
         let mut random = Shuffler::new(7);
         let mut ios: Vec<(i64, u64)> = (0..background * seconds as u64)
             .map(|_| (random.below(seconds as u64 * 1_000_000_000) as i64, 16_384))
@@ -146,7 +150,16 @@ mod tests {
         let window = Window::new(0, seconds * 1_000_000_000);
         let mut scan = BurstScan::new(window);
         ios.iter().for_each(|(at, bytes)| scan.push(*at, *bytes));
-        scan.finish(window)
+        scan.finish(window, devices)
+    }
+
+    #[test]
+    fn what_is_rare_on_one_device_is_not_among_many() {
+        let alone = found(60, &[30.0], 6, 600);
+        let [burst] = &alone[..] else { panic!("{} bursts", alone.len()) };
+        let devices = (0.002 / burst.excess.by_chance(60_000)) as u64;
+        let counts = [1, devices.saturating_sub(1), devices + 1].map(|d| found_among(d, 60, &[30.0], 6, 600).len());
+        assert!(devices > 1 && counts == [1, 1, 0], "{devices}: {counts:?}");
     }
 
     #[test]

@@ -263,7 +263,7 @@ impl Gathered {
         let expected = swept.ticks.as_ref().map(|t| 100.0 * t.busy_ns() as f64 / around.window.len_ns().max(1) as f64);
         let load = swept.load.finish(around.window);
         let series = CLASSES.map(|class| series_of(around, class));
-        let scanned = swept.scans.map(|scan| scan.finish(around.window));
+        let scanned = swept.scans.map(|scan| scan.finish(around.window, around.family as u64 / 2));
         let mut scanned = scanned.into_iter();
         let bursts = [0, 1].map(|c| {
             let scanned = scanned.next().unwrap_or_default();
