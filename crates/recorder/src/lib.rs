@@ -10,6 +10,7 @@
 //! no analysis, no command line and no terminal. Progress comes out through the callback of [`Session::run`], what a source
 //! cannot see through [`Feed::limits`].
 
+mod actors;
 mod clock;
 mod feed;
 mod name_lookup;
@@ -23,7 +24,7 @@ mod viewer;
 
 pub use feed::{COUNTERS_LIMIT, Feed, FeedOptions, SourceChoice, Taken};
 pub use name_lookup::NameLookup;
-pub use outputs::Closed;
+pub use outputs::{Closed, devices_from, moved};
 pub use rebuild::complete_rollups;
 pub use self_check::SelfCheck;
 pub use session::{Outcome, Progress, RecordSummary, Session, SessionOptions};

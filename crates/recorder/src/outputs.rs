@@ -203,8 +203,8 @@ pub fn devices_from(devices: &[Device], from_ns: i64) -> Vec<Device> {
     there.map(device).collect()
 }
 
-/// An observation in the time of a recording that begins at `from_ns`.
-fn moved(mut o: Observation, from_ns: i64) -> Observation {
+/// An observation in the time of a recording that begins at `from_ns`; what is before it belongs to its very beginning.
+pub fn moved(mut o: Observation, from_ns: i64) -> Observation {
     let of = |ns: &mut i64| *ns = (*ns - from_ns).max(0);
     match &mut o {
         Observation::Io(io) => of(&mut io.done_ns),

@@ -234,17 +234,12 @@ impl WriterThread {
                     // If the return channel is full the buffer is freed.
                     drop(self.give_back.try_send(ios));
                 }
-                Ok(Message::Others(others)) => {
-                    if let Some(rollups) = &mut self.rollups {
-                        rollups.note_others(&others);
-                    }
-                    self.push(&others)?;
-                }
+                Ok(Message::Others(others)) => self.note_and_push(&others)?,
                 Ok(Message::Devices(devices)) => self.writer.set_devices(devices)?,
                 Ok(Message::OpenRequests(open)) => self.writer.set_open_requests(&open)?,
                 Ok(Message::Finish { end_ns, cost }) => {
                     let found = self.names.finish(end_ns);
-                    self.push(&found)?;
+                    self.note_and_push(&found)?;
                     self.finish_rollups()?;
                     return Ok(self.writer.finish(end_ns, cost)?);
                 }
@@ -257,7 +252,7 @@ impl WriterThread {
             }
             let now_ns = monotonic_ns() - self.start_ns;
             let found = self.names.found(now_ns);
-            self.push(&found)?;
+            self.note_and_push(&found)?;
             self.writer.tick(now_ns)?;
             if let Some(rollups) = &mut self.rollups {
                 rollups.tick(now_ns, &mut self.writer)?;
@@ -270,7 +265,10 @@ impl WriterThread {
         self.rollups.take().map_or(Ok(()), |rollups| rollups.finish(&mut self.writer))
     }
 
-    fn push(&mut self, others: &[Observation]) -> Result<()> {
+    fn note_and_push(&mut self, others: &[Observation]) -> Result<()> {
+        if let Some(rollups) = &mut self.rollups {
+            rollups.note_others(others);
+        }
         others.iter().try_for_each(|o| Ok(self.writer.push(o)?))
     }
 }

@@ -1,9 +1,11 @@
-//! Rollups of a recording that grows: gathered on the writer's thread, written as files a few times an hour.
+//! Rollups and actors of a recording that grows: gathered on the writer's thread, written as files a few times an hour.
 
 use anyhow::Result;
 use iolens_core::model::{Io, Observation, Rollup};
 use iolens_core::rollup::{RollupBuilder, minutes};
 use iolens_core::store::RecordingWriter;
+
+use crate::actors::Actors;
 
 /// Files hold whole minutes.
 pub const MINUTE_NS: i64 = 60_000_000_000;
@@ -19,6 +21,7 @@ const SETTLED_NS: i64 = 5_000_000_000;
 #[derive(Debug, Default)]
 pub struct Rollups {
     builder: RollupBuilder,
+    actors: Actors,
     waiting: Vec<Rollup>,
     written_ns: i64,
 }
@@ -27,13 +30,16 @@ impl Rollups {
     /// Takes I/Os in the order of completion.
     pub fn note(&mut self, ios: &[Io]) {
         self.builder.push_ios(ios);
+        self.actors.note(ios);
     }
 
-    /// Takes losses from among others.
+    /// Takes losses and names from among others.
     pub fn note_others(&mut self, others: &[Observation]) {
         for o in others {
-            if let Observation::Lost(lost) = o {
-                self.builder.lost(lost);
+            match o {
+                Observation::Lost(lost) => self.builder.lost(lost),
+                Observation::Name(name) => self.actors.note_name(name),
+                _ => {}
             }
         }
     }
@@ -45,7 +51,8 @@ impl Rollups {
     pub fn tick(&mut self, now_ns: i64, writer: &mut RecordingWriter) -> Result<()> {
         self.builder.seen_until(now_ns - SETTLED_NS);
         self.waiting.append(&mut self.builder.take());
-        if now_ns - self.written_ns < FILE_NS && self.waiting.len() < MAX_WAITING {
+        let many_actors = self.actors.seen_until(now_ns - SETTLED_NS);
+        if now_ns - self.written_ns < FILE_NS && self.waiting.len() < MAX_WAITING && !many_actors {
             return Ok(());
         }
         self.written_ns = now_ns;
@@ -57,7 +64,8 @@ impl Rollups {
         if due.is_empty() && self.waiting.len() >= MAX_WAITING {
             due.append(&mut self.waiting);
         }
-        self.write(due, writer)
+        self.write(due, writer)?;
+        self.actors.write_whole(writer)
     }
 
     /// Writes all that is left.
@@ -67,7 +75,8 @@ impl Rollups {
     pub fn finish(mut self, writer: &mut RecordingWriter) -> Result<()> {
         let mut due = std::mem::take(&mut self.waiting);
         due.append(&mut std::mem::take(&mut self.builder).finish());
-        self.write(due, writer)
+        self.write(due, writer)?;
+        self.actors.finish(writer)
     }
 
     fn write(&mut self, mut due: Vec<Rollup>, writer: &mut RecordingWriter) -> Result<()> {

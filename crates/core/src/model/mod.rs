@@ -3,6 +3,7 @@
 //! Time is `i64` nanoseconds of `CLOCK_MONOTONIC` counted from the recording's start; the wall clock of that
 //! instant is once in [`RecordingMeta`]. Sizes are bytes; a kernel sector is always 512 bytes.
 
+mod actor;
 mod below;
 mod bio;
 mod container;
@@ -18,7 +19,9 @@ mod rates;
 mod recording;
 mod request;
 mod rollup;
+mod stored_finding;
 
+pub use actor::{Actor, ActorKind, ActorSums, IoSums};
 pub(crate) use below::Below;
 pub use bio::BioStages;
 pub use container::{Container, Qos};
@@ -34,6 +37,7 @@ pub use rates::{ClassRates, CpuShares, IntervalRates};
 pub use recording::{RecorderCost, RecordingMeta, SCHEMA_VERSION, Source, TableManifest, find_device};
 pub use request::{DataIo, FIRST_IOS, How, Request, RequestClass, RequestFlags, SyncKind};
 pub use rollup::{Flight, Rollup};
+pub use stored_finding::StoredFinding;
 
 /// Bytes of a kernel sector: always 512, whatever the device's block size.
 pub const SECTOR_BYTES: i64 = 512;

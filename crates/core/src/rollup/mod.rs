@@ -4,9 +4,13 @@
 //! complete a minute later, and of an I/O that takes longer the last minute counts as in flight. Busy time is exact for I/Os
 //! of up to two seconds; where a longer one begins, its second may be busier by what no other I/O kept busy after it began.
 
+mod actors;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::model::{Class, DevId, Flight, Io, LossReason, Lost, Rollup};
+
+pub use actors::{ACTOR_STEPS_S, ActorsBuilder, MAX_ACTORS, coarser_actors};
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// A second is complete so much later, and I/Os count as in flight for so long.

@@ -1,32 +1,38 @@
 //! The size limit of a recording root: across recordings, restarts and hosts.
 //!
-//! Single I/Os go first, the oldest recording's first, then the oldest rollups of a second, then whole recordings. Only
+//! Single I/Os go first, the oldest recording's first, then the oldest rollups of a second and actors of ten, then whole
+//! recordings. Only
 //! recordings that no process writes to are touched; the one that grows keeps its own limit ([`super::WriterOptions`]).
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use super::actors::ACTORS;
 use super::disk::BLOCK;
 use super::error::StoreError;
-use super::frame_encoder::FrameEncoder;
-use super::meta_file;
-use super::parquet_write::FileEncoder;
 use super::reader::Recording;
-use super::rollups::{ROLLUP, parse_name};
+use super::removal::{drop_seconds, drop_single, drop_whole};
+use super::rollups::ROLLUP;
 use super::root::{Root, Stored};
 use super::schema::Table;
-use super::segment;
-use super::wal::{self, FRAME_HEADER};
-use crate::model::{LossReason, Lost, TableManifest};
+use super::sums::parse_name;
+use super::wal;
 use crate::private::{Access, PrivateDir};
 
 /// The tables of single observations.
-const SINGLE: [Table; 4] = [Table::Io, Table::Counters, Table::Requests, Table::Names];
+pub(super) const SINGLE: [Table; 4] = [Table::Io, Table::Counters, Table::Requests, Table::Names];
 /// Rollups of a second stay so long, as long as they take less than their share.
 const SECONDS_STAY_NS: i64 = 7 * 86_400 * 1_000_000_000;
 /// One in so many bytes may be rollups of a second that are older.
 const SECONDS_SHARE: u64 = 20;
+
+/// Sums of a minute and findings stay so long, as long as they take less than their share.
+const MINUTES_STAY_NS: i64 = 400 * 86_400 * 1_000_000_000;
+/// One in so many bytes may be what is older.
+const MINUTES_SHARE: u64 = 50;
+/// A recording is at most a day long: what began before a limit and a day is older than the limit.
+const LONGEST_NS: i64 = 86_400 * 1_000_000_000;
 
 /// What a root may take of the disk.
 #[derive(Debug, Clone, Copy)]
@@ -124,20 +130,25 @@ impl Budget {
     }
 
     fn next_to_go(&self, closed: &[(Stored, Sizes)], now_unix_ns: i64) -> Option<(usize, Tier)> {
+        if closed.is_empty() {
+            return None;
+        }
         let first = |has: fn(&Sizes) -> bool| closed.iter().position(|(_, s)| has(s));
         let seconds: u64 = closed.iter().map(|(_, s)| s.seconds).sum();
         let oldest_seconds = first(|s| s.seconds > 0);
-        // A recording is at most a day long: what began before the limit and a day is older than the limit.
-        let old = |at: &usize| {
-            closed[*at].0.start_unix_ns < now_unix_ns.saturating_sub(SECONDS_STAY_NS + 86_400 * 1_000_000_000)
-        };
-        if let Some(at) = oldest_seconds.filter(old)
+        let old =
+            |at: &usize, stay_ns: i64| closed[*at].0.start_unix_ns < now_unix_ns.saturating_sub(stay_ns + LONGEST_NS);
+        let minutes: u64 = closed.iter().map(|(_, s)| s.rest).sum();
+        if minutes > self.keep_bytes / MINUTES_SHARE && old(&0, MINUTES_STAY_NS) {
+            return Some((0, Tier::Whole));
+        }
+        if let Some(at) = oldest_seconds.filter(|at| old(at, SECONDS_STAY_NS))
             && seconds > self.keep_bytes / SECONDS_SHARE
         {
             return Some((at, Tier::Seconds));
         }
         let single = first(|s| s.single > 0).map(|at| (at, Tier::Single));
-        single.or(oldest_seconds.map(|at| (at, Tier::Seconds))).or((!closed.is_empty()).then_some((0, Tier::Whole)))
+        single.or(oldest_seconds.map(|at| (at, Tier::Seconds))).or(Some((0, Tier::Whole)))
     }
 }
 
@@ -148,8 +159,24 @@ enum Tier {
     Whole,
 }
 
+/// What a recording takes of the disk, directories included.
+///
+/// # Errors
+/// It cannot be listed.
+pub fn stored_bytes(recording: &Path) -> Result<u64, StoreError> {
+    sizes(recording).map(Sizes::total)
+}
+
+/// Removes a recording that no process writes to.
+///
+/// # Errors
+/// It is not this user's own, or the file system refuses.
+pub fn remove_recording(recording: &Path, access: Access) -> Result<(), StoreError> {
+    drop_whole(recording, access)
+}
+
 /// Opens a recording of this user's own: no other user can have put something else there.
-fn own(path: &Path, access: Access) -> Result<PrivateDir, StoreError> {
+pub(super) fn own(path: &Path, access: Access) -> Result<PrivateDir, StoreError> {
     PrivateDir::open_own(path, access).map_err(|e| StoreError::io(path, "write to", e))
 }
 
@@ -159,7 +186,7 @@ fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
     for (dir, name, bytes) in files(recording)? {
         let place = match dir.as_str() {
             "wal" if wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t)) => &mut sizes.single,
-            ROLLUP if parse_name(&name).is_some_and(|(step, _)| step == 1) => &mut sizes.seconds,
+            table if is_fine(table, &name) => &mut sizes.seconds,
             dir if SINGLE.iter().any(|t| t.name() == dir) => &mut sizes.single,
             _ => &mut sizes.rest,
         };
@@ -170,7 +197,7 @@ fn sizes(recording: &Path) -> Result<Sizes, StoreError> {
 
 /// Directory (empty: the recording's own), name and bytes of everything in a recording, which has one level of directories;
 /// a directory comes as itself with no name.
-fn files(recording: &Path) -> Result<Vec<(String, String, u64)>, StoreError> {
+pub(super) fn files(recording: &Path) -> Result<Vec<(String, String, u64)>, StoreError> {
     let mut found = Vec::new();
     let failed = |e| StoreError::io(recording, "read", e);
     for (name, meta) in entries(recording).map_err(failed)? {
@@ -209,105 +236,22 @@ fn on_disk(meta: &fs::Metadata) -> u64 {
     super::disk::allocated(meta.len())
 }
 
-/// Removes the single observations of a recording. First it says so: whatever happens after that, no reader takes what is
-/// missing for damage or for a quiet disk.
-fn drop_single(path: &Path, access: Access) -> Result<(), StoreError> {
-    let dir = own(path, access)?;
-    let recording = Recording::open(path)?;
-    let end_ns = recording.end_ns();
-    let said = |l: &Lost| l.reason == LossReason::Retention && l.to_ns >= end_ns;
-    if !recording.lost(i64::MIN..i64::MAX).iter().any(said) {
-        say_removed(&dir, &recording, end_ns)?;
-    }
-    for (table, name, _) in files(path)? {
-        let of_wal = table == "wal" && wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t));
-        if !name.is_empty() && (of_wal || SINGLE.iter().any(|t| t.name() == table)) {
-            remove(&dir, &format!("{table}/{name}"))?;
-        }
-    }
-    for table in SINGLE {
-        remove_dir(&dir, table.name())?;
-    }
-    Ok(())
-}
-
-/// Notes as a loss what is about to go, and takes it out of the list of tables.
-fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(), StoreError> {
-    let ios = i64::try_from(recording.ios_stored()).unwrap_or(i64::MAX);
-    let lost = Lost { ios: Some(ios), ..Lost::somewhere(0, end_ns, LossReason::Retention) };
-    let number = files(dir.path())?
-        .iter()
-        .filter_map(|(table, name, _)| match table.as_str() {
-            "lost" => segment::parse_name(name),
-            "wal" => wal::parse_name(name).filter(|(t, _)| *t == Table::Lost).map(|(_, n)| n),
-            _ => None,
-        })
-        .max()
-        .map_or(1, |last| last + 1);
-    let (mut frame, mut file) = (Vec::new(), Vec::new());
-    wal::encode_frame(&[lost], &mut FrameEncoder::default(), &mut frame);
-    let name = format!("{}/{}", Table::Lost.name(), segment::file_name(number));
-    let frames = std::iter::once((&frame[FRAME_HEADER..], 1));
-    let encoded = FileEncoder::default().encode(Table::Lost, frames, &mut file);
-    encoded.map_err(|e| StoreError::Damaged { path: dir.path().join(&name), what: e.to_string() })?;
-    let written = dir.make_dir(Table::Lost.name()).and_then(|()| dir.write_atomically(&name, &file));
-    written.map_err(|e| StoreError::io(&dir.path().join(&name), "write", e))?;
-    let mut meta = recording.meta().clone();
-    if let Some(tables) = &mut meta.tables {
-        tables.retain(|name, _| SINGLE.iter().all(|t| t.name() != name));
-        let none = TableManifest { segments: 0, first: number, last: number, rows: 0 };
-        let of = tables.entry(Table::Lost.name().to_owned()).or_insert(none);
-        (of.segments, of.last, of.rows) = (of.segments + 1, number, of.rows + 1);
-    }
-    meta_file::write(dir, &meta).map(drop)
-}
-
-fn drop_seconds(path: &Path, access: Access) -> Result<(), StoreError> {
-    let dir = own(path, access)?;
-    let seconds = |name: &str| parse_name(name).is_some_and(|(step, _)| step == 1);
-    let found = files(path)?;
-    let mut names = found.iter().filter(|(table, name, _)| table == ROLLUP && seconds(name));
-    names.try_for_each(|(table, name, _)| remove(&dir, &format!("{table}/{name}")))
-}
-
-/// The description goes last: until then it is a recording, and can be removed again.
-fn drop_whole(path: &Path, access: Access) -> Result<(), StoreError> {
-    let dir = own(path, access)?;
-    let found = files(path)?;
-    for (table, name, _) in found.iter().filter(|(table, name, _)| !table.is_empty() && !name.is_empty()) {
-        remove(&dir, &format!("{table}/{name}"))?;
-    }
-    for (table, ..) in found.iter().filter(|(table, name, _)| !table.is_empty() && name.is_empty()) {
-        remove_dir(&dir, table)?;
-    }
-    for (_, name, _) in found.iter().filter(|(table, ..)| table.is_empty()) {
-        remove(&dir, name)?;
-    }
-    let (parent, name) = PrivateDir::holding(path, access).map_err(|e| StoreError::io(path, "remove", e))?;
-    parent.remove_dir(name).map_err(|e| StoreError::io(path, "remove", e))
-}
-
-fn remove(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
-    match dir.remove_file(name) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(&dir.path().join(name), "remove", e)),
-        _ => Ok(()),
-    }
-}
-
-fn remove_dir(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
-    match dir.remove_dir(name) {
-        Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(StoreError::io(&dir.path().join(name), "remove", e))
-        }
-        _ => Ok(()),
-    }
+/// Whether a file has sums that go before those of a minute: rollups of a second, actors of ten seconds.
+pub(super) fn is_fine(table: &str, name: &str) -> bool {
+    let finest_s = match table {
+        ROLLUP => 1,
+        ACTORS => 10,
+        _ => return false,
+    };
+    parse_name(name).is_some_and(|(step_s, _)| step_s == finest_s)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{DevId, Io, Op, RecorderCost, RecordingMeta, Source};
+    use crate::model::{DevId, Io, LossReason, Op, RecorderCost, RecordingMeta, Source};
     use crate::rollup::{RollupBuilder, minutes};
+    use crate::store::meta_file;
     use crate::store::{IoColumns, RecordingWriter, WriterOptions, read_rollups};
     use std::path::PathBuf;
 
@@ -416,6 +360,29 @@ mod tests {
         assert_eq!((rollups(&old, 1), rollups(&old, 60) > 0, rollups(&new, 1)), (0, true, 2000));
         let freed = small.make_room(root, None, sizes(&new).expect("sizes").rest * 4, 20 * DAY).expect("room");
         assert_eq!(freed.of_ios, 2, "single I/Os before the seconds of the last week: {freed:?}");
+    }
+
+    #[test]
+    fn recordings_of_more_than_400_days_go_whole_where_they_take_more_than_their_share() {
+        let tmp = tempfile::tempdir().expect("temporary directory");
+        let root = tmp.path();
+        let old = record(root, DAY, 5_000, true);
+        let new = record(root, 500 * DAY, 5_000, true);
+        let limit = du(root) - 1;
+        let tight = Budget { keep_bytes: 20 * sizes(&old).expect("sizes").rest, ..budget() };
+        let kept = Budget { keep_bytes: 1 << 30, ..budget() };
+        assert_eq!(kept.next_to_go(&listed(&[&old, &new]), 500 * DAY), Some((0, Tier::Single)), "a small share");
+        let freed = tight.make_room(root, None, limit, 500 * DAY).expect("room");
+        assert_eq!((freed, old.exists(), new.exists()), (Freed { whole: 1, ..Freed::default() }, false, true));
+    }
+
+    fn listed(paths: &[&PathBuf]) -> Vec<(Stored, Sizes)> {
+        let stored = |path: &PathBuf| {
+            let digits = path.file_name().and_then(|n| n.to_str()?.strip_prefix("start_ns=")).expect("a start");
+            let start_unix_ns = digits.parse().expect("a number");
+            Stored { host: "h".to_owned(), start_unix_ns, path: path.clone() }
+        };
+        paths.iter().map(|p| (stored(p), sizes(p).expect("sizes"))).collect()
     }
 
     #[cfg(unix)]

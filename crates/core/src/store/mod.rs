@@ -8,7 +8,7 @@
 //!   io/000001.parquet ...       block I/Os, ordered by completion; one row group per file, checksummed
 //!   counters/ lost/ marks/ requests/ names/   the other tables, in the same way
 //!   rates/ cpu/ stages/         rows of imported tables and of bios in imported traces, if any
-//!   rollup/ devices/            sums per second and minute, and the devices as a table, of an always-on recorder
+//!   rollup/ actors/ devices/    sums per second and minute, by cause, and the devices as a table, of an always-on recorder
 //!   wal/io-000002.wal ...       what is in no Parquet file yet: framed, checksummed, appended
 //! ```
 //!
@@ -17,6 +17,7 @@
 //! instant at which a crash loses or doubles rows. `docs/recording-format.md` is the format in full, for those who
 //! write or read recordings by other means.
 
+mod actors;
 mod block;
 mod budget;
 mod chunk;
@@ -27,6 +28,7 @@ mod dictionary;
 mod disk;
 mod encoding;
 mod error;
+mod findings;
 mod frame;
 mod frame_encoder;
 mod gather;
@@ -40,6 +42,7 @@ mod parquet_read;
 mod parquet_write;
 mod rates;
 mod reader;
+mod removal;
 mod repeats;
 mod request_row;
 mod retention;
@@ -50,6 +53,7 @@ mod schema;
 mod segment;
 mod stages;
 mod stream;
+mod sums;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -57,9 +61,11 @@ mod text;
 mod wal;
 mod writer;
 
-pub use budget::{Budget, Freed};
+pub use actors::{actor_steps, actors_until, read_actors, write_missing_actors};
+pub use budget::{Budget, Freed, remove_recording, stored_bytes};
 pub use data_file::data_parquet;
 pub use error::StoreError;
+pub use findings::{put_finding, read_findings};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};

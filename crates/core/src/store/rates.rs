@@ -45,6 +45,7 @@ pub(super) enum Cells {
     Int(Vec<i32>),
     OptionalInt(Vec<Option<i32>>),
     Text(Vec<ByteArray>),
+    OptionalText(Vec<Option<ByteArray>>),
     Double(Vec<Option<f64>>),
     /// A list of each row, which may be empty.
     Lists(Vec<Vec<i32>>),
@@ -176,6 +177,11 @@ pub(super) fn encode(schema: &str, groups: impl Iterator<Item = Vec<Cells>>) -> 
                     out.typed::<Int32Type>().write_batch(&values, Some(&defined), Some(&repeated))?;
                 }
                 Some(Cells::Text(v)) => drop(out.typed::<ByteArrayType>().write_batch(&v, None, None)?),
+                Some(Cells::OptionalText(v)) => {
+                    let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                    let values: Vec<ByteArray> = v.into_iter().flatten().collect();
+                    out.typed::<ByteArrayType>().write_batch(&values, Some(&levels), None)?;
+                }
                 Some(Cells::Double(v)) => {
                     let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
                     let values: Vec<f64> = v.into_iter().flatten().collect();

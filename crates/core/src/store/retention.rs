@@ -56,13 +56,24 @@ pub(crate) struct Retention {
     pub reserve: u64,
     /// I/Os removed so far.
     pub ios_removed: u64,
-    /// Rollups and the table of devices, which stay.
+    /// Rollups, actors and the table of devices, which stay.
     beside: u64,
+    /// What others write into the recording: findings.
+    pub foreign: u64,
 }
 
 impl Retention {
     pub fn new(keep: Option<u64>, meta_bytes: u64, reserve: u64) -> Retention {
-        Retention { keep, closed: Default::default(), closed_bytes: 0, meta_bytes, reserve, ios_removed: 0, beside: 0 }
+        Retention {
+            keep,
+            closed: Default::default(),
+            closed_bytes: 0,
+            meta_bytes,
+            reserve,
+            ios_removed: 0,
+            beside: 0,
+            foreign: 0,
+        }
     }
 
     /// What the recording takes of the disk while `active` bytes of logs are there: files, directories, the two
@@ -71,6 +82,7 @@ impl Retention {
         let directories = (2 + Table::ALL.len() as u64) * BLOCK;
         self.closed_bytes
             + self.beside
+            + self.foreign
             + active
             + 3 * allocated(self.meta_bytes)
             + allocated(self.reserve)
@@ -92,10 +104,10 @@ impl Retention {
         self.closed[table as usize - 1].push_back(segment);
     }
 
-    /// A file of so many bytes stands beside the tables, for good; in a directory of its own.
+    /// A file of so many bytes stands beside the tables, for good; in directories of their own.
     pub fn add_beside(&mut self, bytes: u64) {
-        let directory = if self.beside == 0 { 2 * BLOCK } else { 0 };
-        self.beside += allocated(bytes) + directory;
+        let directories = if self.beside == 0 { 3 * BLOCK } else { 0 };
+        self.beside += allocated(bytes) + directories;
     }
 
     /// What is there of each table.

@@ -3,21 +3,20 @@
 //! Each step has files of its own, so that the seconds can go when the minutes shall stay. Not in the write-ahead log: what
 //! a killed recorder had not written can be computed from its I/Os again.
 
-use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::statistics::Statistics;
+use parquet::file::reader::RowGroupReader;
 
 use super::error::StoreError;
-use super::rates::{Cells, damaged, encode, with_file};
-use super::stages::{column, missing};
+use super::rates::{Cells, encode};
+use super::stages::{column, missing, required};
+use super::sums;
 use crate::model::{CallHistogram, Class, DevId, Device, DeviceKind, Flight, Rollup};
-use crate::private::{Access, PrivateDir};
+use crate::private::Access;
 
 /// The directory of rollups in a recording.
 pub(crate) const ROLLUP: &str = "rollup";
@@ -41,11 +40,6 @@ const DEVICES_SCHEMA: &str = "message devices {
     REQUIRED INT32 dev; REQUIRED BYTE_ARRAY name (UTF8); REQUIRED BYTE_ARRAY kind (UTF8);
     REQUIRED BYTE_ARRAY stable_id (UTF8); REQUIRED BYTE_ARRAY model (UTF8);
     OPTIONAL INT64 size_bytes; OPTIONAL INT32 rotational; OPTIONAL INT64 added_ns; OPTIONAL INT64 removed_ns; }";
-
-/// Name of a file of rollups inside the directory of its recording.
-pub(crate) fn file_name(step_s: i32, number: u32) -> String {
-    format!("{ROLLUP}/{step_s}s-{number:06}.parquet")
-}
 
 /// The file of `rows`, which are ordered by time.
 pub(crate) fn encode_rollups(rows: &[Rollup]) -> Result<Vec<u8>, ParquetError> {
@@ -105,40 +99,12 @@ pub(crate) fn encode_devices(devices: &[Device]) -> Result<Vec<u8>, ParquetError
     encode(DEVICES_SCHEMA, std::iter::once(columns))
 }
 
-/// Names of the files of rollups of a recording, in order.
-///
-/// # Errors
-/// The directory cannot be listed.
-pub(crate) fn files(recording: &Path) -> Result<Vec<String>, StoreError> {
-    let dir = recording.join(ROLLUP);
-    let entries = match fs::read_dir(&dir) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(|e| StoreError::io(&dir, "read", e))?,
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(|e| StoreError::io(&dir, "read", e))?;
-        names.extend(entry.file_name().to_str().filter(|n| n.ends_with(".parquet")).map(str::to_owned));
-    }
-    names.sort();
-    Ok(names)
-}
-
-/// Step and number that the name of a file of rollups says.
-pub(crate) fn parse_name(name: &str) -> Option<(i32, u32)> {
-    let (step, number) = name.strip_suffix(".parquet")?.split_once("s-")?;
-    Some((step.parse().ok()?, number.parse().ok()?))
-}
-
 /// The steps in seconds of the rollups that a recording has, the finest first.
 ///
 /// # Errors
 /// The directory cannot be listed.
 pub fn rollup_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
-    let mut steps: Vec<i32> = files(recording)?.iter().filter_map(|name| Some(parse_name(name)?.0)).collect();
-    steps.sort_unstable();
-    steps.dedup();
-    Ok(steps)
+    sums::steps(recording, ROLLUP)
 }
 
 /// Where the newest rollup of `step_s` ends, in nanoseconds since the recording's start; 0 if there is none. Damaged files
@@ -147,24 +113,7 @@ pub fn rollup_steps(recording: &Path) -> Result<Vec<i32>, StoreError> {
 /// # Errors
 /// The directory cannot be listed.
 pub fn rollups_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
-    let mut until_ns = 0;
-    for name in files(recording)?.iter().filter(|n| parse_name(n).is_some_and(|(step, _)| step == step_s)) {
-        let path = recording.join(ROLLUP).join(name);
-        // What a damaged file says is not known.
-        drop(with_file(&path, |file| {
-            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
-            let latest = reader.metadata().row_groups().iter().filter_map(|g| {
-                match g.columns().iter().find(|c| c.column_path().string() == "at_ns")?.statistics()? {
-                    Statistics::Int64(s) => s.max_opt().copied(),
-                    _ => None,
-                }
-            });
-            let end_ns = latest.max().map_or(0, |at_ns| at_ns.saturating_add(i64::from(step_s) * 1_000_000_000));
-            until_ns = until_ns.max(end_ns);
-            Ok(())
-        }));
-    }
-    Ok(until_ns)
+    sums::until(recording, ROLLUP, step_s)
 }
 
 /// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
@@ -178,30 +127,11 @@ pub fn read_rollups(
     range: Range<i64>,
     mut take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    let mut warnings = Vec::new();
-    for name in files(recording)? {
-        if parse_name(&name).is_some_and(|(step, _)| step != step_s) {
-            continue;
+    sums::read(recording, ROLLUP, step_s, &range, rows_of, |r: Rollup| {
+        if r.step_s == step_s && range.contains(&r.at_ns) {
+            take(r);
         }
-        let path: PathBuf = recording.join(ROLLUP).join(&name);
-        let mut rows = Vec::new();
-        let read = with_file(&path, |file| {
-            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
-            for i in 0..reader.num_row_groups() {
-                let group = reader.get_row_group(i).map_err(|e| damaged(&path, &e))?;
-                if meets(&*group, &range) {
-                    rows.extend(rows_of(&*group).map_err(|e| damaged(&path, &e))?);
-                }
-            }
-            Ok(())
-        });
-        match read {
-            Ok(()) => rows.into_iter().filter(|r| r.step_s == step_s && range.contains(&r.at_ns)).for_each(&mut take),
-            Err(e @ StoreError::Damaged { .. }) => warnings.push(format!("{e}; its rollups are missing")),
-            Err(e) => return Err(e),
-        }
-    }
-    Ok(warnings)
+    })
 }
 
 /// Writes rollups that are missing in a recording that no process writes to any more.
@@ -214,40 +144,12 @@ pub fn write_missing_rollups(
     seconds: &[Rollup],
     minutes: &[Rollup],
 ) -> Result<(), StoreError> {
-    if seconds.is_empty() {
-        return Ok(());
-    }
-    let dir = PrivateDir::open_own(recording, access).map_err(|e| StoreError::io(recording, "write to", e))?;
-    let last = files(recording)?.iter().filter_map(|n| Some(parse_name(n)?.1)).max().unwrap_or(0);
-    let made = dir.make_dir(ROLLUP).and_then(|()| dir.sync(Path::new(".")));
-    made.map_err(|e| StoreError::io(&recording.join(ROLLUP), "create", e))?;
     // The seconds last: what is complete is judged by them.
-    for (rows, number) in [(minutes, last + 1), (seconds, last + 2)] {
-        let Some(first) = rows.first() else { continue };
-        let name = file_name(first.step_s, number);
-        let path = recording.join(&name);
-        let bytes = encode_rollups(rows).map_err(|e| damaged(&path, &e))?;
-        dir.write_atomically(&name, &bytes).map_err(|e| StoreError::io(&path, "write", e))?;
-    }
-    Ok(())
-}
-
-/// Whether a row group can have rows of `range`, by its statistics.
-fn meets(group: &dyn RowGroupReader, range: &Range<i64>) -> bool {
-    let columns = group.metadata().columns();
-    let time = columns.iter().find(|c| c.column_path().string() == "at_ns").and_then(|c| c.statistics());
-    match time {
-        Some(Statistics::Int64(s)) => {
-            s.min_opt().is_none_or(|min| *min < range.end) && s.max_opt().is_none_or(|max| *max >= range.start)
-        }
-        _ => true,
-    }
+    let files = [(60, minutes), (1, seconds)].map(|(step_s, rows)| (step_s, !rows.is_empty(), encode_rollups(rows)));
+    sums::write_missing(recording, ROLLUP, access, files)
 }
 
 fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<Rollup>, ParquetError> {
-    fn required<T>(name: &str, values: Vec<Option<T>>) -> Result<Vec<T>, ParquetError> {
-        values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| missing(name))
-    }
     let long = |name| required(name, column::<Int64Type>(group, name)?);
     let some = |name| column::<Int64Type>(group, name);
     let (step, dev) = (required("step_s", column::<Int32Type>(group, "step_s")?)?, column::<Int32Type>(group, "dev")?);
@@ -337,6 +239,8 @@ mod tests {
     use super::*;
     use crate::model::{Io, Op};
     use crate::rollup::{RollupBuilder, minutes};
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use std::fs;
 
     const S: i64 = 1_000_000_000;
 
@@ -352,7 +256,8 @@ mod tests {
 
     fn written(dir: &Path, step_s: i32, number: u32, rows: &[Rollup]) {
         fs::create_dir_all(dir.join(ROLLUP)).expect("makes");
-        fs::write(dir.join(file_name(step_s, number)), encode_rollups(rows).expect("encodes")).expect("writes");
+        fs::write(dir.join(sums::file_name(ROLLUP, step_s, number)), encode_rollups(rows).expect("encodes"))
+            .expect("writes");
     }
 
     fn read(dir: &Path, step_s: i32, range: Range<i64>) -> (Vec<Rollup>, Vec<String>) {
@@ -383,7 +288,7 @@ mod tests {
         let all = rows(100);
         written(dir.path(), 1, 1, &all);
         written(dir.path(), 1, 2, &all);
-        let path = dir.path().join(file_name(1, 1));
+        let path = dir.path().join(sums::file_name(ROLLUP, 1, 1));
         let mut bytes = fs::read(&path).expect("there");
         bytes.truncate(bytes.len() / 2);
         fs::write(&path, bytes).expect("writes");

@@ -61,11 +61,8 @@ pub fn read_stages(recording: &Path, mut take: impl FnMut(&BioStages)) -> Result
 }
 
 fn rows(group: &dyn RowGroupReader) -> Result<Vec<BioStages>, ParquetError> {
-    let required = |name: &str| {
-        let values = column::<Int64Type>(group, name)?;
-        values.into_iter().collect::<Option<Vec<i64>>>().ok_or_else(|| missing(name))
-    };
-    let (done, d2c) = (required("done_ns")?, required("d2c_ns")?);
+    let long = |name: &str| required(name, column::<Int64Type>(group, name)?);
+    let (done, d2c) = (long("done_ns")?, long("d2c_ns")?);
     let dev = column::<Int32Type>(group, "dev")?;
     let stage = |name| column::<Int64Type>(group, name);
     let (q2g, g2i, q2m) = (stage("q2g_ns")?, stage("g2i_ns")?, stage("q2m_ns")?);
@@ -88,6 +85,11 @@ fn rows(group: &dyn RowGroupReader) -> Result<Vec<BioStages>, ParquetError> {
 
 pub(super) fn missing(name: &str) -> ParquetError {
     ParquetError::General(format!("column {name} is missing or not as docs/recording-format.md has it"))
+}
+
+/// The values of a column that has no nulls.
+pub(super) fn required<T>(name: &str, values: Vec<Option<T>>) -> Result<Vec<T>, ParquetError> {
+    values.into_iter().collect::<Option<Vec<T>>>().ok_or_else(|| missing(name))
 }
 
 /// A whole column of a row group, whether it may be null or not.

@@ -48,8 +48,8 @@ pub struct RecordingWriter {
     retention: Retention,
     /// Bytes of the last look at open requests.
     open_bytes: u64,
-    /// Files of rollups so far, and bytes of the table of devices.
-    rollup_files: u32,
+    /// Files of rollups and actors so far, and bytes of the table of devices.
+    sum_files: u32,
     devices_bytes: u64,
     encoder: FrameEncoder,
     /// A frame, and a file, that are about to be written.
@@ -58,6 +58,7 @@ pub struct RecordingWriter {
     files: FileEncoder,
     now_ns: i64,
     synced_ns: i64,
+    foreign_looked_ns: i64,
     /// When room was last looked for on a full disk.
     full_since_try_ns: Option<i64>,
     unwritten: Tally,
@@ -112,7 +113,7 @@ impl RecordingWriter {
             tables: [false; Table::COUNT],
             retention,
             open_bytes: 0,
-            rollup_files: 0,
+            sum_files: 0,
             devices_bytes: 0,
             encoder: FrameEncoder::default(),
             buffer: Vec::new(),
@@ -120,6 +121,7 @@ impl RecordingWriter {
             files: FileEncoder::default(),
             now_ns: 0,
             synced_ns: 0,
+            foreign_looked_ns: 0,
             full_since_try_ns: None,
             unwritten: Tally::default(),
             ios_written: 0,
@@ -186,6 +188,7 @@ impl RecordingWriter {
             }
             self.resume()?;
         }
+        self.look_at_foreign();
         self.flush_ios()?;
         self.flush_rest()?;
         if now_ns.saturating_sub(self.synced_ns) >= self.options.sync_interval_ns {

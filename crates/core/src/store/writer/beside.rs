@@ -1,11 +1,16 @@
-//! What an always-on recorder writes beside the I/Os: rollups and the devices as a table. Not in the write-ahead log.
+//! What an always-on recorder writes beside the I/Os: rollups, actors and the devices as a table. Not in the write-ahead log.
 
 use std::path::Path;
 
+use parquet::errors::ParquetError;
+
+use super::super::actors::{ACTORS, encode_actors};
 use super::super::error::StoreError;
-use super::super::rollups::{DEVICES, DEVICES_FILE, ROLLUP, encode_devices, encode_rollups, file_name};
+use super::super::findings::bytes_on_disk;
+use super::super::rollups::{DEVICES, DEVICES_FILE, ROLLUP, encode_devices, encode_rollups};
+use super::super::sums::file_name;
 use super::RecordingWriter;
-use crate::model::Rollup;
+use crate::model::{ActorSums, Rollup};
 
 impl RecordingWriter {
     /// Writes rollups of one step, ordered by time, as a file of their own; `false` if there is no room for it now.
@@ -13,14 +18,30 @@ impl RecordingWriter {
     /// # Errors
     /// The file system refuses.
     pub fn write_rollups(&mut self, step_s: i32, rows: &[Rollup]) -> Result<bool, StoreError> {
-        if rows.is_empty() {
-            return Ok(true);
-        }
-        let name = file_name(step_s, self.rollup_files + 1);
-        let bytes = encode_rollups(rows).map_err(|e| super::bug(&self.dir.path().join(&name), &e))?;
-        let written = self.write_beside(ROLLUP, &name, &bytes);
+        let encoded = (!rows.is_empty()).then(|| encode_rollups(rows));
+        encoded.map_or(Ok(true), |bytes| self.write_sums(ROLLUP, step_s, bytes))
+    }
+
+    /// The same of actors.
+    ///
+    /// # Errors
+    /// As [`RecordingWriter::write_rollups`].
+    pub fn write_actors(&mut self, step_s: i32, rows: &[ActorSums]) -> Result<bool, StoreError> {
+        let encoded = (!rows.is_empty()).then(|| encode_actors(rows));
+        encoded.map_or(Ok(true), |bytes| self.write_sums(ACTORS, step_s, bytes))
+    }
+
+    fn write_sums(
+        &mut self,
+        table: &str,
+        step_s: i32,
+        bytes: Result<Vec<u8>, ParquetError>,
+    ) -> Result<bool, StoreError> {
+        let name = file_name(table, step_s, self.sum_files + 1);
+        let bytes = bytes.map_err(|e| super::bug(&self.dir.path().join(&name), &e))?;
+        let written = self.write_beside(table, &name, &bytes);
         if written.is_ok() {
-            self.rollup_files += 1;
+            self.sum_files += 1;
             self.retention.add_beside(bytes.len() as u64);
         }
         self.tolerate_full_beside(written)
@@ -39,6 +60,14 @@ impl RecordingWriter {
             self.devices_bytes = self.devices_bytes.max(bytes.len() as u64);
         }
         self.tolerate_full_beside(written).map(drop)
+    }
+
+    /// Counts what others write into the recording, about every second: the limit is one over all files.
+    pub(super) fn look_at_foreign(&mut self) {
+        if self.options.devices_table && self.now_ns.saturating_sub(self.foreign_looked_ns) >= 1_000_000_000 {
+            self.foreign_looked_ns = self.now_ns;
+            self.retention.foreign = bytes_on_disk(self.dir.path());
+        }
     }
 
     fn write_beside(&mut self, table: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {

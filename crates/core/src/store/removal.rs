@@ -1,0 +1,110 @@
+//! What goes of a recording in a root, tier by tier, so that readers never take it for damage.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::budget::{SINGLE, files, is_fine, own};
+use super::error::StoreError;
+use super::frame_encoder::FrameEncoder;
+use super::meta_file;
+use super::parquet_write::FileEncoder;
+use super::reader::Recording;
+use super::schema::Table;
+use super::segment;
+use super::wal::{self, FRAME_HEADER};
+use crate::model::{LossReason, Lost, TableManifest};
+use crate::private::{Access, PrivateDir};
+
+/// Removes the single observations of a recording. First it says so: whatever happens after that, no reader takes what is
+/// missing for damage or for a quiet disk.
+pub(super) fn drop_single(path: &Path, access: Access) -> Result<(), StoreError> {
+    let dir = own(path, access)?;
+    let recording = Recording::open(path)?;
+    let end_ns = recording.end_ns();
+    let said = |l: &Lost| l.reason == LossReason::Retention && l.to_ns >= end_ns;
+    if !recording.lost(i64::MIN..i64::MAX).iter().any(said) {
+        say_removed(&dir, &recording, end_ns)?;
+    }
+    for (table, name, _) in files(path)? {
+        let of_wal = table == "wal" && wal::parse_name(&name).is_some_and(|(t, _)| SINGLE.contains(&t));
+        if !name.is_empty() && (of_wal || SINGLE.iter().any(|t| t.name() == table)) {
+            remove(&dir, &format!("{table}/{name}"))?;
+        }
+    }
+    for table in SINGLE {
+        remove_dir(&dir, table.name())?;
+    }
+    Ok(())
+}
+
+/// Notes as a loss what is about to go, and takes it out of the list of tables.
+fn say_removed(dir: &PrivateDir, recording: &Recording, end_ns: i64) -> Result<(), StoreError> {
+    let ios = i64::try_from(recording.ios_stored()).unwrap_or(i64::MAX);
+    let lost = Lost { ios: Some(ios), ..Lost::somewhere(0, end_ns, LossReason::Retention) };
+    let number = files(dir.path())?
+        .iter()
+        .filter_map(|(table, name, _)| match table.as_str() {
+            "lost" => segment::parse_name(name),
+            "wal" => wal::parse_name(name).filter(|(t, _)| *t == Table::Lost).map(|(_, n)| n),
+            _ => None,
+        })
+        .max()
+        .map_or(1, |last| last + 1);
+    let (mut frame, mut file) = (Vec::new(), Vec::new());
+    wal::encode_frame(&[lost], &mut FrameEncoder::default(), &mut frame);
+    let name = format!("{}/{}", Table::Lost.name(), segment::file_name(number));
+    let frames = std::iter::once((&frame[FRAME_HEADER..], 1));
+    let encoded = FileEncoder::default().encode(Table::Lost, frames, &mut file);
+    encoded.map_err(|e| StoreError::Damaged { path: dir.path().join(&name), what: e.to_string() })?;
+    let written = dir.make_dir(Table::Lost.name()).and_then(|()| dir.write_atomically(&name, &file));
+    written.map_err(|e| StoreError::io(&dir.path().join(&name), "write", e))?;
+    let mut meta = recording.meta().clone();
+    if let Some(tables) = &mut meta.tables {
+        tables.retain(|name, _| SINGLE.iter().all(|t| t.name() != name));
+        let none = TableManifest { segments: 0, first: number, last: number, rows: 0 };
+        let of = tables.entry(Table::Lost.name().to_owned()).or_insert(none);
+        (of.segments, of.last, of.rows) = (of.segments + 1, number, of.rows + 1);
+    }
+    meta_file::write(dir, &meta).map(drop)
+}
+
+/// Removes the sums that go before those of a minute.
+pub(super) fn drop_seconds(path: &Path, access: Access) -> Result<(), StoreError> {
+    let dir = own(path, access)?;
+    let found = files(path)?;
+    let mut names = found.iter().filter(|(table, name, _)| is_fine(table, name));
+    names.try_for_each(|(table, name, _)| remove(&dir, &format!("{table}/{name}")))
+}
+
+/// The description goes last: until then it is a recording, and can be removed again.
+pub(super) fn drop_whole(path: &Path, access: Access) -> Result<(), StoreError> {
+    let dir = own(path, access)?;
+    let found = files(path)?;
+    for (table, name, _) in found.iter().filter(|(table, name, _)| !table.is_empty() && !name.is_empty()) {
+        remove(&dir, &format!("{table}/{name}"))?;
+    }
+    for (table, ..) in found.iter().filter(|(table, name, _)| !table.is_empty() && name.is_empty()) {
+        remove_dir(&dir, table)?;
+    }
+    for (_, name, _) in found.iter().filter(|(table, ..)| table.is_empty()) {
+        remove(&dir, name)?;
+    }
+    let (parent, name) = PrivateDir::holding(path, access).map_err(|e| StoreError::io(path, "remove", e))?;
+    parent.remove_dir(name).map_err(|e| StoreError::io(path, "remove", e))
+}
+
+fn remove(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
+    match dir.remove_file(name) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(StoreError::io(&dir.path().join(name), "remove", e)),
+        _ => Ok(()),
+    }
+}
+
+fn remove_dir(dir: &PrivateDir, name: &str) -> Result<(), StoreError> {
+    match dir.remove_dir(name) {
+        Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Err(StoreError::io(&dir.path().join(name), "remove", e))
+        }
+        _ => Ok(()),
+    }
+}

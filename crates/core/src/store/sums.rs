@@ -1,0 +1,146 @@
+//! Tables of sums by time, `TABLE/STEPs-NNNNNN.parquet`: each step has files of its own, so that the finer can go when the
+//! coarser shall stay. Not in the write-ahead log: what a killed recorder had not written can be computed from its I/Os.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+use parquet::errors::ParquetError;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+
+use super::error::StoreError;
+use super::rates::{damaged, with_file};
+use crate::private::{Access, PrivateDir};
+
+/// Name of a file inside the directory of its recording.
+pub(crate) fn file_name(table: &str, step_s: i32, number: u32) -> String {
+    format!("{table}/{step_s}s-{number:06}.parquet")
+}
+
+/// Step and number that the name of a file says.
+pub(crate) fn parse_name(name: &str) -> Option<(i32, u32)> {
+    let (step, number) = name.strip_suffix(".parquet")?.split_once("s-")?;
+    Some((step.parse().ok()?, number.parse().ok()?))
+}
+
+/// Names of the Parquet files of a table of a recording, in order; none if it has no such table.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub(crate) fn files(recording: &Path, table: &str) -> Result<Vec<String>, StoreError> {
+    let dir = recording.join(table);
+    let entries = match fs::read_dir(&dir) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(|e| StoreError::io(&dir, "read", e))?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| StoreError::io(&dir, "read", e))?;
+        names.extend(entry.file_name().to_str().filter(|n| n.ends_with(".parquet")).map(str::to_owned));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The steps in seconds that a table has, the finest first.
+pub(super) fn steps(recording: &Path, table: &str) -> Result<Vec<i32>, StoreError> {
+    let mut steps: Vec<i32> = files(recording, table)?.iter().filter_map(|name| Some(parse_name(name)?.0)).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    Ok(steps)
+}
+
+/// Where the newest slot of `step_s` ends; 0 if there is none. Damaged files are left out.
+pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, StoreError> {
+    let mut until_ns = 0;
+    for name in files(recording, table)?.iter().filter(|n| parse_name(n).is_some_and(|(step, _)| step == step_s)) {
+        let path = recording.join(table).join(name);
+        // What a damaged file says is not known.
+        drop(with_file(&path, |file| {
+            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
+            let latest = reader.metadata().row_groups().iter().filter_map(|g| {
+                match g.columns().iter().find(|c| c.column_path().string() == "at_ns")?.statistics()? {
+                    Statistics::Int64(s) => s.max_opt().copied(),
+                    _ => None,
+                }
+            });
+            let end_ns = latest.max().map_or(0, |at_ns| at_ns.saturating_add(i64::from(step_s) * 1_000_000_000));
+            until_ns = until_ns.max(end_ns);
+            Ok(())
+        }));
+    }
+    Ok(until_ns)
+}
+
+/// Gives `take` the rows of the row groups of `step_s` that meet `range`, file by file. Damaged files are left out; what they
+/// are comes back.
+pub(super) fn read<R>(
+    recording: &Path,
+    table: &str,
+    step_s: i32,
+    range: &Range<i64>,
+    rows_of: fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
+    mut take: impl FnMut(R),
+) -> Result<Vec<String>, StoreError> {
+    let mut warnings = Vec::new();
+    for name in files(recording, table)? {
+        if parse_name(&name).is_some_and(|(step, _)| step != step_s) {
+            continue;
+        }
+        let path = recording.join(table).join(&name);
+        let mut rows = Vec::new();
+        let read = with_file(&path, |file| {
+            let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
+            for i in 0..reader.num_row_groups() {
+                let group = reader.get_row_group(i).map_err(|e| damaged(&path, &e))?;
+                if meets(&*group, range) {
+                    rows.extend(rows_of(&*group).map_err(|e| damaged(&path, &e))?);
+                }
+            }
+            Ok(())
+        });
+        match read {
+            Ok(()) => rows.into_iter().for_each(&mut take),
+            Err(e @ StoreError::Damaged { .. }) => warnings.push(format!("{e}; its {table} is missing")),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(warnings)
+}
+
+/// Writes files, each with its step and whether it has rows, in a recording that no process writes to any more.
+pub(super) fn write_missing(
+    recording: &Path,
+    table: &str,
+    access: Access,
+    written: [(i32, bool, Result<Vec<u8>, ParquetError>); 2],
+) -> Result<(), StoreError> {
+    if written.iter().all(|(_, has_rows, _)| !has_rows) {
+        return Ok(());
+    }
+    let dir = PrivateDir::open_own(recording, access).map_err(|e| StoreError::io(recording, "write to", e))?;
+    let mut number = files(recording, table)?.iter().filter_map(|n| Some(parse_name(n)?.1)).max().unwrap_or(0);
+    let made = dir.make_dir(table).and_then(|()| dir.sync(Path::new(".")));
+    made.map_err(|e| StoreError::io(&recording.join(table), "create", e))?;
+    for (step_s, _, bytes) in written.into_iter().filter(|(_, has_rows, _)| *has_rows) {
+        number += 1;
+        let name = file_name(table, step_s, number);
+        let path = recording.join(&name);
+        let bytes = bytes.map_err(|e| damaged(&path, &e))?;
+        dir.write_atomically(&name, &bytes).map_err(|e| StoreError::io(&path, "write", e))?;
+    }
+    Ok(())
+}
+
+/// Whether a row group can have rows of `range`, by its statistics.
+fn meets(group: &dyn RowGroupReader, range: &Range<i64>) -> bool {
+    let columns = group.metadata().columns();
+    let time = columns.iter().find(|c| c.column_path().string() == "at_ns").and_then(|c| c.statistics());
+    match time {
+        Some(Statistics::Int64(s)) => {
+            s.min_opt().is_none_or(|min| *min < range.end) && s.max_opt().is_none_or(|max| *max >= range.start)
+        }
+        _ => true,
+    }
+}

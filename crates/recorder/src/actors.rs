@@ -1,0 +1,143 @@
+//! Who causes the I/O of a recording that grows: gathered with names on the writer's thread, written beside the rollups.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use iolens_core::model::{Actor, ActorSums, Io, Name, Named};
+use iolens_core::rollup::{ACTOR_STEPS_S, ActorsBuilder, coarser_actors};
+use iolens_core::store::RecordingWriter;
+
+/// Some 16 MiB: with very many busy devices files are written more often.
+const MAX_WAITING: usize = 64 << 10;
+/// Names remembered in each of two generations: what is not looked up again during the life of the younger is forgotten.
+const MAX_GENERATION: usize = 1 << 14;
+
+/// Gathers and writes.
+#[derive(Debug, Default)]
+pub struct Actors {
+    builder: ActorsBuilder,
+    names: KnownNames,
+    waiting: Vec<ActorSums>,
+}
+
+/// What files and control groups are called.
+#[derive(Debug, Default)]
+pub struct KnownNames {
+    young: HashMap<Named, String>,
+    old: HashMap<Named, String>,
+}
+
+impl KnownNames {
+    /// The newest name of something.
+    pub fn note(&mut self, name: &Name) {
+        if self.young.len() >= MAX_GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(name.of, name.text.clone());
+    }
+
+    /// Puts the names into `rows` that have none.
+    pub fn put_into(&self, rows: &mut [ActorSums]) {
+        for row in rows.iter_mut().filter(|r| r.name.is_none()) {
+            let of = match row.actor {
+                Actor::Cgroup(Some(id)) => Named::Cgroup(id),
+                Actor::File(Some(inode)) => Named::File(inode),
+                _ => continue,
+            };
+            row.name = self.young.get(&of).or_else(|| self.old.get(&of)).cloned();
+        }
+    }
+}
+
+impl Actors {
+    /// Takes I/Os in the order of completion.
+    pub fn note(&mut self, ios: &[Io]) {
+        self.builder.push_ios(ios);
+    }
+
+    /// Takes what something is called.
+    pub fn note_name(&mut self, name: &Name) {
+        self.names.note(name);
+    }
+
+    /// All that completed before `now_ns` has come; whether there is more than should wait.
+    pub fn seen_until(&mut self, now_ns: i64) -> bool {
+        self.builder.seen_until(now_ns);
+        self.waiting.append(&mut self.builder.take());
+        self.waiting.len() >= MAX_WAITING
+    }
+
+    /// Writes what there is of whole coarser slots, so that most have one set of rows.
+    ///
+    /// # Errors
+    /// The file system refuses; no room is no error, then it is tried again.
+    pub fn write_whole(&mut self, writer: &mut RecordingWriter) -> Result<()> {
+        let slot_ns = i64::from(ACTOR_STEPS_S[1]) * 1_000_000_000;
+        let last_ns = self.waiting.iter().map(|r| r.at_ns).max().unwrap_or(0);
+        let whole_ns = if self.waiting.len() >= MAX_WAITING { i64::MAX } else { last_ns / slot_ns * slot_ns };
+        let due: Vec<ActorSums> = self.waiting.extract_if(.., |r| r.at_ns < whole_ns).collect();
+        self.write(due, writer)
+    }
+
+    /// Writes all that is left.
+    ///
+    /// # Errors
+    /// As [`Actors::write_whole`].
+    pub fn finish(mut self, writer: &mut RecordingWriter) -> Result<()> {
+        let mut due = std::mem::take(&mut self.waiting);
+        due.append(&mut std::mem::take(&mut self.builder).finish());
+        self.write(due, writer)
+    }
+
+    fn write(&mut self, mut due: Vec<ActorSums>, writer: &mut RecordingWriter) -> Result<()> {
+        due.sort_by_key(|r| r.at_ns);
+        self.names.put_into(&mut due);
+        let [finer_s, coarser_s] = ACTOR_STEPS_S;
+        if !(writer.write_actors(finer_s, &due)? && writer.write_actors(coarser_s, &coarser_actors(&due))?) {
+            // As with the rollups: what is more than memory should hold goes.
+            due.truncate(MAX_WAITING.saturating_sub(self.waiting.len()));
+            self.waiting.append(&mut due);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::model::{DevId, Inode, Op, RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{WriterOptions, read_actors};
+
+    #[test]
+    fn rows_are_written_in_whole_coarser_slots_with_the_names_known_by_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("r");
+        let meta = RecordingMeta::new(Source::Ebpf, 0);
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        let mut actors = Actors::default();
+        let inode = Inode { fs_dev: 8, ino: 5, generation: Some(1) };
+        for s in 0..1300 {
+            let io = Io::new(s * 1_000_000_000, DevId(8), Op::WRITE, 512, Some(10), 90_000);
+            let (fs_dev, ino, generation) = (Some(8), Some(5), Some(1));
+            actors.note(&[Io { fs_dev, ino, generation, cgroup: Some(7), tgid: Some(1), ..io }]);
+            assert!(!actors.seen_until((s - 5) * 1_000_000_000));
+        }
+        actors.note_name(&Name { at_ns: 1, of: Named::File(inode), text: "/old".to_owned() });
+        actors.note_name(&Name { at_ns: 2, of: Named::File(inode), text: "/new".to_owned() });
+        actors.write_whole(&mut writer).unwrap();
+        let read = |step_s| {
+            let mut rows = Vec::new();
+            assert!(read_actors(&path, step_s, 0..i64::MAX, |r| rows.push(r)).unwrap().is_empty());
+            rows
+        };
+        let fine = read(10);
+        assert_eq!((fine.len(), fine.last().unwrap().at_ns), (3 * 120, 1190 * 1_000_000_000));
+        assert_eq!(read(600).iter().map(|r| r.sums.ios).collect::<Vec<_>>(), [600; 6]);
+        let named: Vec<Option<&str>> = fine[..3].iter().map(|r| r.name.as_deref()).collect();
+        assert_eq!(named, [None, None, Some("/new")], "of process, control group and file");
+        actors.finish(&mut writer).unwrap();
+        writer.finish(1300 * 1_000_000_000, RecorderCost::default()).unwrap();
+        assert_eq!(read(10).iter().map(|r| r.sums.ios).sum::<i64>(), 3 * 1300);
+    }
+}
