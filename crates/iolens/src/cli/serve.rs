@@ -57,6 +57,12 @@ pub struct ServePlan {
     /// Run this shell command for each finding that begins or ends; it gets the finding as a line of JSON on its input
     #[arg(long, value_name = "CMD")]
     pub on_finding: Option<String>,
+    /// Keep the I/Os from 5 minutes before a finding of this kind to 5 minutes after it, beyond --keep; may be repeated
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub freeze_on: Vec<String>,
+    /// Never keep more than this for --freeze-on; the oldest go first, at least 16M [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_freeze_keep)]
+    pub freeze_keep: Option<u64>,
     /// Add the metrics of another exporter to /metrics, with its names and labels, from the same counters of the kernel
     #[arg(long, value_enum, value_name = "EXPORTER")]
     pub compat: Option<Compat>,
@@ -79,6 +85,10 @@ pub enum Compat {
 pub const USUAL_KEEP: u64 = 10 << 30;
 /// An eighth of it is the smallest recording that has a size limit of its own.
 const MIN_KEEP: u64 = 64 << 20;
+/// What the minutes around findings may take beside it.
+pub const USUAL_FREEZE_KEEP: u64 = 1 << 30;
+/// Half of it is one copy, which is written as segments of an eighth of that.
+const MIN_FREEZE_KEEP: u64 = 16 << 20;
 const USUAL_CONFIG: &str = "/etc/iolens/iolens.toml";
 
 #[derive(Parser)]
@@ -93,6 +103,13 @@ fn parse_keep(s: &str) -> Result<u64, String> {
         n if n < MIN_KEEP => {
             Err(format!("give at least {}M: each of the recordings of a root takes an eighth", MIN_KEEP >> 20))
         }
+        n => Ok(n),
+    }
+}
+
+fn parse_freeze_keep(s: &str) -> Result<u64, String> {
+    match parse_size(s)? {
+        n if n < MIN_FREEZE_KEEP => Err(format!("give at least {}M", MIN_FREEZE_KEEP >> 20)),
         n => Ok(n),
     }
 }
@@ -122,6 +139,8 @@ impl ServePlan {
             public: self.public || file.public,
             allow_hosts: if self.allow_hosts.is_empty() { file.allow_hosts } else { self.allow_hosts },
             on_finding: self.on_finding.or(file.on_finding),
+            freeze_on: if self.freeze_on.is_empty() { file.freeze_on } else { self.freeze_on },
+            freeze_keep: self.freeze_keep.or(file.freeze_keep),
             compat: self.compat.or(file.compat),
             config: Some(path),
             share: ShareArgs {
@@ -224,6 +243,8 @@ mod tests {
         assert!(said("config = \"x\"").contains("no such setting"));
         assert!(said("keep = \"1M\"").contains("at least 64M"));
         assert!(said("keep = \"much\"").contains("expected a size"));
+        assert!(said("freeze-keep = \"1M\"").contains("at least 16M"));
+        assert_eq!(parse_config("freeze-on = [\"stall\", \"slow-io\"]").expect("kinds").freeze_on.len(), 2);
         assert!(said("keep = true").contains("not boolean"));
         assert!(said("rec = ").contains("line 1"));
         assert!(said("public = \"yes\"").contains("public") && said("listen = \"here\"").contains("ADDR:PORT"));

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
+use iolens_core::analysis::FindingKind;
 use iolens_observe::topology::Topology;
 use iolens_recorder::{FeedOptions, SessionOptions, SourceChoice};
 
 use super::devices::choose_devices;
-use crate::cli::{Compat, ServePlan, USUAL_KEEP};
-use crate::serve::Service;
+use crate::cli::{Compat, ServePlan, USUAL_FREEZE_KEEP, USUAL_KEEP};
 use crate::serve::http::{self, Listen};
+use crate::serve::{FreezeOptions, Service};
 use crate::signals::Signals;
 
 /// Runs the command.
@@ -18,6 +19,7 @@ use crate::signals::Signals;
 /// One line: what, where, what to do.
 pub fn run(plan: ServePlan) -> Result<u8> {
     let plan = plan.with_config()?;
+    check_kinds(&plan.freeze_on)?;
     let signals = Signals::catch()?;
     let topology = match plan.no_record {
         true => None,
@@ -42,6 +44,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             until_ns: None,
         },
         on_finding: plan.on_finding,
+        freeze: FreezeOptions { kinds: plan.freeze_on, keep_bytes: plan.freeze_keep.unwrap_or(USUAL_FREEZE_KEEP) },
         http: http::Options {
             listen: plan.listen.unwrap_or(Listen::USUAL),
             public: plan.public,
@@ -55,6 +58,14 @@ pub fn run(plan: ServePlan) -> Result<u8> {
         None => service.show(&signals)?,
     }
     Ok(0)
+}
+
+fn check_kinds(kinds: &[String]) -> Result<()> {
+    let known = FindingKind::ALL.map(FindingKind::name);
+    match kinds.iter().find(|kind| !known.contains(&kind.as_str())) {
+        Some(kind) => bail!("--freeze-on {kind}: no such kind of finding; there are {}", known.join(", ")),
+        None => Ok(()),
+    }
 }
 
 /// The directory that the service manager gives, where root keeps what services know, or a user's own.

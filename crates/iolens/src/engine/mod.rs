@@ -3,9 +3,11 @@
 //! A command opens what it was given with [`choose`], resolves a [`window`], then calls [`report::analyse`], [`rows::each_row`], [`files::analyse`] or
 //! [`overview::overviews`]; [`decode`] gives every part of an analysis a thread.
 
+pub mod actors;
 pub mod choose;
 pub mod decode;
 pub mod files;
+pub mod findings;
 pub mod fleet;
 pub mod heat;
 pub mod layers;

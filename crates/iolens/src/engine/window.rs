@@ -62,7 +62,7 @@ pub fn resolve_for_analysis(recording: &Recording, args: &WindowArgs) -> Result<
 }
 
 /// Where what is left of `range` begins: rates and busy time over what the size limit removed would be too low.
-fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
+pub fn kept_from(recording: &Recording, range: &Range<i64>) -> i64 {
     // The oldest goes first: nothing is left of what lies between two removals.
     let removed = recording.lost(range.clone()).into_iter().filter(|l| l.reason == LossReason::Retention);
     removed.map(|l| l.to_ns).fold(range.start, i64::max)

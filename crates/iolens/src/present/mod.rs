@@ -1,5 +1,6 @@
 //! Pure renderers: results in, text out.
 
+pub mod columns;
 pub mod demo_text;
 pub mod doctor_text;
 pub mod escape;

@@ -36,6 +36,13 @@ pub fn freed(of_ios: usize, of_seconds: usize, whole: usize) -> String {
     if parts.is_empty() { String::new() } else { format!("iolens: the size limit removed {}\n", parts.join(", ")) }
 }
 
+/// A stretch that was kept around a finding.
+pub fn frozen(path: &Path, bytes: u64, ios: u64) -> String {
+    let path = path.display().to_string();
+    let (ios, size) = (count_of(ios, "I/O"), size(bytes as f64));
+    format!("iolens: kept {} around a finding: {ios}, {size}\n", escape::terminal(&path))
+}
+
 /// The last line.
 pub fn ended(progress: &Progress, path: &Path) -> String {
     let path = path.display().to_string();

@@ -1,11 +1,14 @@
-//! Slots of 100 ms for those who watch; without a client nothing is computed.
+//! Slots of 100 ms for those who watch: the last ten minutes in memory, and what comes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::stream::order::Hold;
 use iolens_core::analysis::timeline::{GroupBy, Timeline, TimelinePlan};
 use iolens_core::model::Device;
 use iolens_recorder::Seen;
-use tokio::sync::broadcast::Sender;
+use tokio::sync::broadcast::{Receiver, Sender};
 
 use crate::engine::rows::{device_keys, group_name};
 use crate::present::html::Names;
@@ -18,19 +21,71 @@ const MAX_WAIT: Hold = Hold { spans: 1 << 18, ns: 1_000_000_000 };
 /// Rows that a watcher may be late: half a minute of ten devices.
 const MAX_WAITING: usize = 4096;
 
+/// Idle slots aside, what happened so long ago is known.
+const RECENT_NS: i64 = 600_000_000_000;
+/// With very many busy devices less of it.
+const MAX_RECENT_BYTES: usize = 16 << 20;
+
 /// What those who watch hear of.
 #[derive(Debug, Clone)]
 pub struct Happened {
     /// `slot` or `finding`.
     pub event: &'static str,
     /// A JSON object.
-    pub data: String,
+    pub data: Arc<str>,
 }
 
-/// Makes rows while a client listens.
+/// Takes what happens to those who watch, and remembers it for those who come later.
+#[derive(Debug)]
+pub struct Feed {
+    rows: Sender<Happened>,
+    recent: Mutex<Recent>,
+}
+
+/// What happened lately, each with its Unix time, in order.
+#[derive(Debug, Default)]
+struct Recent {
+    rows: VecDeque<(i64, Happened)>,
+    bytes: usize,
+}
+
+impl Feed {
+    /// That nobody watches yet.
+    pub fn new() -> Arc<Feed> {
+        Arc::new(Feed { rows: Sender::new(MAX_WAITING), recent: Mutex::default() })
+    }
+
+    /// Something happened at `at_unix_ns`. `is_idle`: those who come later need not hear of it.
+    pub fn say(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
+        let happened = Happened { event, data: data.into() };
+        // Under the lock, so that those who come now hear of it once.
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_idle {
+            recent.bytes += data.len();
+            recent.rows.push_back((at_unix_ns, happened.clone()));
+            while recent.bytes > MAX_RECENT_BYTES
+                || recent.rows.front().is_some_and(|(at_ns, _)| *at_ns < at_unix_ns - RECENT_NS)
+            {
+                let Some((_, old)) = recent.rows.pop_front() else { break };
+                recent.bytes -= old.data.len();
+            }
+        }
+        // There may be no client.
+        drop(self.rows.send(happened));
+    }
+
+    /// What happened after `since_unix_ns`, as far as it is remembered, and what comes from now on.
+    pub fn watch(&self, since_unix_ns: i64) -> (VecDeque<Happened>, Receiver<Happened>) {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = recent.rows.iter().filter(|(at_ns, _)| *at_ns > since_unix_ns);
+        (since.map(|(_, happened)| happened.clone()).collect(), self.rows.subscribe())
+    }
+}
+
+/// Makes rows.
 #[derive(Debug)]
 pub struct Live {
-    rows: Sender<Happened>,
+    feed: Arc<Feed>,
     timeline: Option<Timeline>,
     devices: Vec<Device>,
     /// Of the session's time.
@@ -40,13 +95,12 @@ pub struct Live {
 impl Live {
     /// Of a session that began at this Unix time.
     pub fn new(start_unix_ns: i64) -> Live {
-        let rows = Sender::new(MAX_WAITING);
-        Live { rows, timeline: None, devices: Vec::new(), start_unix_ns }
+        Live { feed: Feed::new(), timeline: None, devices: Vec::new(), start_unix_ns }
     }
 
-    /// Gives others rows, JSON objects, one for each device and slot.
-    pub fn sender(&self) -> Sender<Happened> {
-        self.rows.clone()
+    /// Where its rows go: JSON objects, one for each device and slot.
+    pub fn feed(&self) -> Arc<Feed> {
+        Arc::clone(&self.feed)
     }
 
     /// Takes a look at the source.
@@ -54,7 +108,7 @@ impl Live {
         if let Some(devices) = &seen.devices {
             self.devices.clone_from(devices);
         }
-        let Some(complete_to_ns) = seen.complete_to_ns.filter(|_| self.rows.receiver_count() > 0) else {
+        let Some(complete_to_ns) = seen.complete_to_ns else {
             self.timeline = None;
             return;
         };
@@ -80,8 +134,9 @@ impl Live {
             row.from_ns += self.start_unix_ns;
             row.to_ns += self.start_unix_ns;
             let name = group_name(&self.devices, &Names::default(), row.key);
-            // All clients may have left.
-            drop(self.rows.send(Happened { event: "slot", data: writer.row(&row, &name).trim_end().to_owned() }));
+            let in_flight = row.extended.as_ref().and_then(|x| x.inflight_max).unwrap_or(0);
+            let is_idle = row.flows.iter().all(|f| f.ios == 0) && in_flight == 0 && !row.lossy;
+            self.feed.say(row.to_ns, "slot", writer.row(&row, &name).trim_end(), is_idle);
         }
     }
 }
@@ -95,7 +150,7 @@ mod tests {
     const S: i64 = 1_000_000_000;
 
     #[test]
-    fn rows_come_for_those_who_listen_and_only_then() {
+    fn rows_come_for_those_who_listen_and_those_with_ios_for_those_who_come_later() {
         let mut live = Live::new(1_795_000_000 * S);
         let dev = DevId::new(8, 0);
         let io = |done_ns| Io::new(done_ns, dev, Op::READ, 4096, Some(1_000_000), 1_000_000);
@@ -106,9 +161,9 @@ mod tests {
             ..Seen::default()
         };
         live.take(&seen(&[S / 2], S));
-        assert!(live.timeline.is_none(), "no client listens");
-        let mut rows = live.sender().subscribe();
-        live.take(&seen(&[], S));
+        let feed = live.feed();
+        let (before, mut rows) = feed.watch(0);
+        assert!(before.is_empty(), "a slot is complete when nothing that began in it can come");
         live.take(&seen(&[S + 150_000_000, S + 160_000_000], 4 * S));
         let mut found = Vec::new();
         while let Ok(row) = rows.try_recv() {
@@ -120,8 +175,21 @@ mod tests {
         assert_eq!((first["r_per_s"].as_f64(), first["r_us"].as_f64()), (Some(20.0), Some(2000.0)), "{found:?}");
         assert_eq!(first["time_s"].as_f64(), Some(1_795_000_001.2));
         assert!(found.iter().all(|r| r["time_s"].as_f64() > Some(1_795_000_001.0)), "from when it listens");
-        drop(rows);
-        live.take(&seen(&[5 * S], 6 * S));
-        assert!(live.timeline.is_none());
+        let later = |since_ns: i64| feed.watch(1_795_000_000 * S + since_ns).0;
+        assert_eq!(later(0).len(), 1, "idle slots are left out");
+        assert_eq!((later(S).len(), later(S + 200_000_000).len()), (1, 0), "it ends 1.2 s after the start");
+        live.take(&seen(&[620 * S + 50_000_000], 625 * S));
+        assert_eq!(later(0).len(), 1, "ten minutes later it is forgotten");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let feed = Feed::new();
+        let text = "x".repeat(1 << 20);
+        for i in 0..40 {
+            feed.say(i, "slot", &text, false);
+        }
+        let (recent, _rows) = feed.watch(i64::MIN);
+        assert_eq!(recent.len(), MAX_RECENT_BYTES >> 20);
     }
 }

@@ -1,14 +1,18 @@
 //! The always-on recorder: one recording after the other in a root, within one budget.
 //!
-//! A recording takes at most an eighth of the budget, and what is closed leaves two eighths free: for the one that grows and
-//! for the one before it, whose end is still written. So the limit holds at every instant, whatever is removed when.
+//! [`rotation`] says when another one begins, [`space`] makes room for it, [`watcher`] says what happens in it, and [`http`]
+//! answers questions about all of them.
 
+mod freeze;
 pub mod http;
 mod live;
 mod lock;
 mod meter;
 mod restrict;
 mod rotation;
+mod snapshots;
+mod space;
+mod stretch;
 mod supervisor;
 mod watcher;
 
@@ -20,17 +24,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use iolens_core::private::Access;
-use iolens_core::store::{Budget, Freed};
-use iolens_observe::topology::{Host, Topology, return_freed_memory, wall_clock_ns};
+use iolens_observe::topology::{Host, Topology, return_freed_memory};
 use iolens_recorder::{Session, SessionOptions, view};
 
 use crate::present::serve_text;
 use crate::signals::Signals;
+pub use freeze::FreezeOptions;
+use freeze::Freezer;
 use http::{Door, Health, Recorder, Server};
 use live::Live;
 use lock::LockedRoot;
 use meter::Meter;
 use rotation::{Rotation, Turn};
+use snapshots::Snapshots;
+use space::Space;
 use supervisor::Supervisor;
 use watcher::{Outlets, Watcher};
 
@@ -49,12 +56,10 @@ pub struct Service {
     pub http: http::Options,
     /// A shell's command that gets each finding on its input.
     pub on_finding: Option<String>,
+    /// Which findings are kept with the minutes around them.
+    pub freeze: FreezeOptions,
 }
 
-/// Recordings take at most this part of the budget.
-const PARTS: u64 = 8;
-/// Room for descriptions that are written anew while something is removed.
-const MARGIN: u64 = 1 << 20;
 /// Without a recorder nothing else asks for signals.
 const SIGNAL_POLL: Duration = Duration::from_millis(200);
 /// Remarks that may wait for the recorder.
@@ -72,11 +77,11 @@ impl Service {
         let directory = locked.host(&host)?;
         let health = Arc::new(Health::default());
         let door = Door::open(&self.http)?;
-        self.make_room(None).context("no room can be made in the recording root")?;
+        self.space().make_room(None).context("no room can be made in the recording root")?;
         let options = SessionOptions {
             output: directory.clone(),
             always_on: true,
-            keep_bytes: Some(self.part()),
+            keep_bytes: Some(self.space().part()),
             access: self.access,
             ..self.session.clone()
         };
@@ -94,7 +99,7 @@ impl Service {
             serve_text::listening(server.place.as_ref())
         );
         health.recording(&session.source().to_string());
-        let mut rotation = Rotation::new(self.clone(), session.path().clone(), &directory, Arc::clone(&health));
+        let mut rotation = Rotation::new(self.space(), session.path().clone(), &directory, Arc::clone(&health));
         let mut supervisor = Supervisor::ready();
         loop {
             let (mut turn, mut remark, mut at_ns) = (Turn::Record, None, 0);
@@ -117,8 +122,12 @@ impl Service {
             }
         }
         supervisor.stopping();
-        drop(beside);
+        let Beside { watcher, freezer, .. } = beside;
+        drop(watcher);
         let outcome = session.finish()?;
+        if let Some(freezer) = freezer {
+            freezer.finish();
+        }
         drop(server);
         eprint!("{}", serve_text::ended(&outcome.progress, &outcome.path));
         rotation.wait();
@@ -130,13 +139,17 @@ impl Service {
         let (viewer, view) = view();
         let (sender, marks) = sync_channel(MAX_MARKS);
         let live = Live::new(session.start_unix_ns());
-        let rows = live.sender();
+        let rows = live.feed();
         let (meter, _ends_with_the_session) = Meter::start(view, live)?;
         session.show_to(viewer);
-        let outlets = Outlets { command: self.on_finding.clone(), live: rows.clone() };
+        let freezer = Freezer::start(self.freeze.clone(), &self.root, directory, self.access)?;
+        let freeze = freezer.as_ref().map(Freezer::feed);
+        let outlets = Outlets { command: self.on_finding.clone(), live: rows.clone(), access: self.access, freeze };
         let watcher = Watcher::start(directory.to_owned(), outlets)?;
         let found = Arc::clone(watcher.found());
-        Ok((Beside { marks, watcher }, Recorder { meter, marks: sender, live: rows, found }))
+        let snapshots = Arc::new(Snapshots::new(&self.root, directory, self.keep_bytes, self.access));
+        let recorder = Recorder { meter, marks: sender, live: rows, found, snapshots };
+        Ok((Beside { marks, watcher, freezer }, recorder))
     }
 
     /// Shows what is in the root until a signal asks to end; records nothing and needs no privileges.
@@ -156,15 +169,9 @@ impl Service {
         Ok(())
     }
 
-    /// What one recording may take.
-    fn part(&self) -> u64 {
-        self.keep_bytes / PARTS
-    }
-
-    fn make_room(&self, growing: Option<&Path>) -> Result<Freed> {
-        let budget = Budget { keep_bytes: self.keep_bytes, access: self.access };
-        let limit = self.keep_bytes - 2 * self.part() - MARGIN;
-        Ok(budget.make_room(&self.root, growing, limit, wall_clock_ns())?)
+    /// The disk that it may take.
+    fn space(&self) -> Space {
+        Space { root: self.root.clone(), keep_bytes: self.keep_bytes, access: self.access }
     }
 }
 
@@ -172,4 +179,5 @@ impl Service {
 struct Beside {
     marks: Receiver<String>,
     watcher: Watcher,
+    freezer: Option<Freezer>,
 }

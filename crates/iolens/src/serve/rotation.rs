@@ -11,8 +11,8 @@ use iolens_core::store::{Freed, Recording, Root};
 use iolens_observe::topology::wall_clock_ns;
 use iolens_recorder::{Progress, Session, complete_rollups};
 
-use super::Service;
 use super::http::Health;
+use super::space::Space;
 use crate::present::{escape, serve_text};
 
 const DAY_NS: i64 = 86_400 * 1_000_000_000;
@@ -35,7 +35,7 @@ pub enum Turn {
 
 /// Says when another recording begins, and makes room for it.
 pub struct Rotation {
-    service: Service,
+    space: Space,
     /// The host's part of the root, and the recording in it that grows.
     directory: PathBuf,
     growing: PathBuf,
@@ -65,9 +65,9 @@ impl Helper {
         Helper::Complete(std::thread::spawn(move || complete_others(&directory, &growing, access)))
     }
 
-    fn make_room(service: &Service, growing: &Path) -> Helper {
-        let (service, growing) = (service.clone(), growing.to_owned());
-        Helper::MakeRoom(std::thread::spawn(move || service.make_room(Some(&growing))))
+    fn make_room(space: &Space, growing: &Path) -> Helper {
+        let (space, growing) = (space.clone(), growing.to_owned());
+        Helper::MakeRoom(std::thread::spawn(move || space.make_room(Some(&growing))))
     }
 
     fn is_finished(&self) -> bool {
@@ -80,10 +80,10 @@ impl Helper {
 
 impl Rotation {
     /// Of the first recording.
-    pub fn new(service: Service, growing: PathBuf, directory: &Path, health: Arc<Health>) -> Rotation {
-        let helper = Some(Helper::complete(directory, &growing, service.access));
+    pub fn new(space: Space, growing: PathBuf, directory: &Path, health: Arc<Health>) -> Rotation {
+        let helper = Some(Helper::complete(directory, &growing, space.access));
         Rotation {
-            service,
+            space,
             directory: directory.to_owned(),
             growing,
             from_ns: 0,
@@ -111,7 +111,7 @@ impl Rotation {
         if let Some(helper) = self.helper.take_if(|h| h.is_finished()) {
             self.finished(helper, progress.at_ns);
         }
-        let full = progress.disk_bytes > self.service.part() / 4 * 3;
+        let full = progress.disk_bytes > self.space.part() / 4 * 3;
         let other_day = today() != self.day && progress.at_ns - self.from_ns >= MIN_LENGTH_NS;
         if !(full || other_day || self.unstored) || progress.at_ns < self.retry_ns {
             return Turn::Record;
@@ -120,7 +120,7 @@ impl Rotation {
             return Turn::Rotate;
         }
         if self.helper.is_none() {
-            self.helper = Some(Helper::make_room(&self.service, &self.growing));
+            self.helper = Some(Helper::make_room(&self.space, &self.growing));
         }
         Turn::Record
     }
@@ -155,7 +155,7 @@ impl Rotation {
         });
     }
 
-    /// Says it wherever the service is looked at, and once on stderr.
+    /// Says it wherever the space is looked at, and once on stderr.
     fn trouble(&self, why: String) {
         if self.health.trouble(Some(why.clone())) {
             eprintln!("iolens: {}", escape::terminal(&why));
@@ -178,7 +178,7 @@ impl Rotation {
         if std::mem::take(&mut self.unstored) {
             eprintln!("iolens: the recording goes on in {}", escape::terminal(&self.growing.display().to_string()));
             // The one whose writer failed has no rollups.
-            self.helper.get_or_insert_with(|| Helper::complete(&self.directory, &self.growing, self.service.access));
+            self.helper.get_or_insert_with(|| Helper::complete(&self.directory, &self.growing, self.space.access));
         }
         self.health.trouble(None);
     }

@@ -1,4 +1,5 @@
-//! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding said once.
+//! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding said once and
+//! kept in the recording in which it begins.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,12 +11,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::findings::{FindingKind, Severity};
+use iolens_core::model::StoredFinding;
+use iolens_core::private::Access;
+use iolens_core::store::{Recording, Root, put_finding, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::broadcast::Sender;
 
-use super::live::Happened;
+use super::freeze::{Event, FreezerFeed};
+use super::live::Feed;
 use crate::engine::choose::{self, Chosen};
 use crate::engine::{Instant as Moment, WindowArgs, patience, report, window};
 use crate::present::{escape, report_json};
@@ -33,6 +37,8 @@ const MAX_LOOK: Duration = Duration::from_secs(10);
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
 /// Two of one kind and device that are no further apart are one.
 const JOIN_NS: i64 = 10 * SECOND_NS;
+/// The end of a finding that goes on is written this often.
+const WRITE_AGAIN_NS: i64 = 60 * SECOND_NS;
 /// A command that takes longer is ended.
 const MAX_COMMAND: Duration = Duration::from_secs(10);
 /// Signals to end are looked for this often.
@@ -57,7 +63,7 @@ impl Found {
     }
 }
 
-/// A finding that has been said.
+/// A finding that has been said; times are Unix time.
 #[derive(Debug, Clone, PartialEq)]
 struct Known {
     kind: String,
@@ -65,6 +71,50 @@ struct Known {
     from_ns: i64,
     to_ns: i64,
     said: Value,
+    /// The recording in which it begins, and that one's start.
+    recording: PathBuf,
+    start_unix_ns: i64,
+    /// The end that was written last.
+    written_to_ns: i64,
+}
+
+impl Known {
+    /// As the recording has it.
+    fn stored(&self, open: bool) -> StoredFinding {
+        let text = |key: &str| self.said[key].as_str().unwrap_or_default().to_owned();
+        StoredFinding {
+            from_ns: self.from_ns - self.start_unix_ns,
+            to_ns: self.to_ns - self.start_unix_ns,
+            open,
+            kind: self.kind.clone(),
+            severity: text("severity"),
+            device: self.device.clone(),
+            summary: text("summary"),
+            evidence: self.said["evidence"].to_string(),
+        }
+    }
+
+    /// The same back.
+    fn of_stored(f: StoredFinding, recording: &Recording) -> Known {
+        let start_unix_ns = recording.meta().start_unix_ns;
+        let evidence: Value = serde_json::from_str(&f.evidence).unwrap_or_default();
+        let said = json!({
+            "kind": f.kind, "device": f.device, "severity": f.severity, "summary": f.summary, "evidence": evidence,
+        });
+        let (from_ns, to_ns) = (start_unix_ns + f.from_ns, start_unix_ns + f.to_ns);
+        let recording = recording.path().to_owned();
+        Known { kind: f.kind, device: f.device, from_ns, to_ns, said, recording, start_unix_ns, written_to_ns: to_ns }
+    }
+
+    /// Writes it into its recording, which the budget may have removed.
+    fn keep(&mut self, open: bool, access: Access) {
+        self.written_to_ns = self.to_ns;
+        if self.recording.exists()
+            && let Err(e) = put_finding(&self.recording, access, &self.stored(open))
+        {
+            eprintln!("iolens: {}", escape::terminal(&e.to_string()));
+        }
+    }
 }
 
 /// What is going on, across looks.
@@ -72,7 +122,7 @@ struct Known {
 struct Memory(Vec<Known>);
 
 impl Memory {
-    /// Takes what a look at `from_ns` and later has found; the events that follow, `start` or `end` in each.
+    /// Takes what a look at `from_ns` and later has found; the events that follow: `start`, `goes-on` or `end` in each.
     fn look(&mut self, from_ns: i64, found: Vec<Known>) -> Vec<(&'static str, Known)> {
         let mut events = Vec::new();
         for new in found {
@@ -84,6 +134,10 @@ impl Memory {
             match self.0.iter_mut().find(same) {
                 Some(known) => {
                     known.to_ns = known.to_ns.max(new.to_ns);
+                    if known.to_ns - known.written_to_ns >= WRITE_AGAIN_NS {
+                        known.written_to_ns = known.to_ns;
+                        events.push(("goes-on", Known { said: new.said.clone(), ..known.clone() }));
+                    }
                     known.said = new.said;
                 }
                 None => {
@@ -110,7 +164,11 @@ pub struct Outlets {
     /// A shell's command that gets each finding on its input.
     pub command: Option<String>,
     /// Those who watch.
-    pub live: Sender<Happened>,
+    pub live: Arc<Feed>,
+    /// Who may read what is written.
+    pub access: Access,
+    /// Keeps the minutes around some.
+    pub freeze: Option<FreezerFeed>,
 }
 
 impl Watcher {
@@ -142,7 +200,8 @@ impl Drop for Watcher {
 
 fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
     lower_this_thread();
-    let (mut memory, mut seen, mut window_ns) = (Memory::default(), 0, WINDOW_NS);
+    let mut memory = Memory(said_before(host_dir, wall_clock_ns() - WINDOW_NS));
+    let (mut seen, mut window_ns) = (0, WINDOW_NS);
     let mut next = Instant::now() + PERIOD;
     while !found.ends.load(Ordering::Relaxed) {
         std::thread::sleep(POLL);
@@ -156,7 +215,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
         match looked {
             Ok(all) => {
                 seen = ios;
-                memory.look(from_ns, all).into_iter().for_each(|(what, known)| say(what, &known, found, outlets));
+                memory.look(from_ns, all).into_iter().for_each(|(what, known)| take(what, known, found, outlets));
                 window_ns = (window_ns * 2).min(WINDOW_NS);
             }
             Err(e) if e.downcast_ref::<patience::TooSlow>().is_some() => {
@@ -167,6 +226,19 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
         }
         next = now + PERIOD.max(now.elapsed() * SHARE);
     }
+}
+
+/// What a recorder before this one, in the same root, has said and what may still go on.
+fn said_before(host_dir: &Path, since_ns: i64) -> Vec<Known> {
+    let mut known = Vec::new();
+    // The newest few: none that was closed before `since_ns` holds anything of interest.
+    for stored in Root::open(host_dir).ok().flatten().iter().flat_map(|r| r.recordings().iter().rev().take(3)) {
+        let Ok(recording) = Recording::open(&stored.path) else { continue };
+        let findings = read_findings(&stored.path).unwrap_or_default();
+        known.extend(findings.into_iter().map(|f| (f.open, Known::of_stored(f, &recording))));
+    }
+    known.retain(|(open, k)| *open || k.to_ns + JOIN_NS >= since_ns);
+    known.into_iter().map(|(_, k)| k).collect()
 }
 
 /// All findings since `from_ns` (Unix time), in Unix time.
@@ -183,7 +255,8 @@ fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
                 let said = report_json::finding_value(f, meta);
                 let device = said["device"].as_str().map(str::to_owned);
                 let (from_ns, to_ns) = (start_ns + f.from_ns, start_ns + f.to_ns);
-                Known { kind: f.kind().name().to_owned(), device, from_ns, to_ns, said }
+                let (kind, recording) = (f.kind().name().to_owned(), recording.path().to_owned());
+                Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns: start_ns, written_to_ns: to_ns }
             }));
         }
         Ok(all)
@@ -202,6 +275,19 @@ fn event(what: &str, known: &Known) -> Value {
     event
 }
 
+fn take(what: &'static str, mut known: Known, found: &Found, outlets: &Outlets) {
+    known.keep(what != "end", outlets.access);
+    if what == "goes-on" {
+        return;
+    }
+    say(what, &known, found, outlets);
+    if let Some(freeze) = &outlets.freeze {
+        let to_ns = (what == "end").then_some(known.to_ns);
+        let summary = known.said["summary"].as_str().unwrap_or_default().to_owned();
+        freeze.take(Event { what: (known.kind, known.device, known.from_ns), from_ns: known.from_ns, to_ns, summary });
+    }
+}
+
 fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
     let text = escape::json(&event(what, known).to_string()).into_owned();
     eprintln!("{text}");
@@ -210,8 +296,7 @@ fn say(what: &'static str, known: &Known, found: &Found, outlets: &Outlets) {
         let mut counts = found.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((known.kind.clone(), severity)).or_default() += 1;
     }
-    // There may be no watcher.
-    drop(outlets.live.send(Happened { event: "finding", data: text.clone() }));
+    outlets.live.say(wall_clock_ns(), "finding", &text, false);
     if let Some(command) = &outlets.command
         && let Err(e) = run(command, &text)
     {
@@ -249,11 +334,14 @@ fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use iolens_core::model::{RecorderCost, RecordingMeta, Source};
+    use iolens_core::store::{RecordingWriter, WriterOptions};
 
     fn known(kind: &str, from_s: i64, to_s: i64) -> Known {
         let said = json!({ "severity": "warning", "device": "sda", "start_s": 1.0, "summary": "slow" });
         let (from_ns, to_ns) = (from_s * SECOND_NS, to_s * SECOND_NS);
-        Known { kind: kind.to_owned(), device: Some("sda".to_owned()), from_ns, to_ns, said }
+        let (kind, device, recording) = (kind.to_owned(), Some("sda".to_owned()), PathBuf::from("none"));
+        Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns: 7, written_to_ns: to_ns }
     }
 
     fn names(events: &[(&'static str, Known)]) -> Vec<(&'static str, String, i64)> {
@@ -275,14 +363,50 @@ mod tests {
     }
 
     #[test]
+    fn findings_are_in_their_recording_once_with_their_end_and_a_restart_goes_on_with_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(Root::recording_directory(50 * SECOND_NS));
+        let meta = RecordingMeta::new(Source::Ebpf, 50 * SECOND_NS);
+        let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        writer.finish(1000 * SECOND_NS, RecorderCost::default()).unwrap();
+        let host_dir = tempfile::tempdir().unwrap();
+        let host_dir = host_dir.path().join("host=h");
+        std::fs::create_dir(&host_dir).unwrap();
+        let kept = host_dir.join(path.file_name().unwrap());
+        std::fs::rename(&path, &kept).unwrap();
+        let of = |from_s, to_s| {
+            let (recording, start_unix_ns) = (kept.clone(), 50 * SECOND_NS);
+            Known { recording, start_unix_ns, ..known("stall", from_s, to_s) }
+        };
+        let live = Feed::new();
+        let (found, outlets) = (Found::default(), Outlets { command: None, live, access: Access::OWNER, freeze: None });
+        let mut memory = Memory::default();
+        let look = |memory: &mut Memory, from_s: i64, all| {
+            memory.look(from_s * SECOND_NS, all).into_iter().for_each(|(what, k)| take(what, k, &found, &outlets));
+            let rows = read_findings(&kept).unwrap();
+            rows.iter().map(|r| (r.from_ns / SECOND_NS, r.to_ns / SECOND_NS, r.open)).collect::<Vec<_>>()
+        };
+        assert_eq!(look(&mut memory, 0, vec![of(100, 110)]), [(50, 60, true)]);
+        assert_eq!(look(&mut memory, 50, vec![of(100, 150)]), [(50, 60, true)], "a minute later at the earliest");
+        assert_eq!(look(&mut memory, 60, vec![of(100, 171)]), [(50, 121, true)]);
+        let mut restarted = Memory(said_before(&host_dir, 160 * SECOND_NS));
+        assert_eq!(look(&mut restarted, 160, vec![of(165, 175)]), [(50, 121, true)], "the same one goes on");
+        assert_eq!(look(&mut restarted, 300, Vec::new()), [(50, 125, false)]);
+        assert!(said_before(&host_dir, 500 * SECOND_NS).is_empty(), "it is over");
+        assert_eq!(found.counts().values().sum::<u64>(), 1, "said once");
+    }
+
+    #[test]
     fn an_event_is_the_finding_with_its_times_and_commands_get_it() {
         let event = event("start", &known("stall", 1_795_000_000, 1_795_000_009));
         assert_eq!((&event["event"], &event["start"]), (&"start".into(), &"2026-11-18T11:06:40Z".into()));
         assert_eq!((&event["summary"], &event["start_s"]), (&"slow".into(), &Value::Null));
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
-        let (live, mut watcher) = tokio::sync::broadcast::channel(4);
-        let outlets = Outlets { command: Some(format!("cat >> {}", out.display())), live };
+        let live = Feed::new();
+        let (_, mut watcher) = live.watch(0);
+        let outlets =
+            Outlets { command: Some(format!("cat >> {}", out.display())), live, access: Access::OWNER, freeze: None };
         let found = Found::default();
         say("start", &known("stall", 1, 2), &found, &outlets);
         say("end", &known("stall", 1, 2), &found, &outlets);

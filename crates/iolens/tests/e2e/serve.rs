@@ -6,13 +6,25 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use iolens_core::model::{Io, Rollup};
-use iolens_core::store::{IoColumns, Recording, Root, read_rollups};
+use iolens_core::model::{Actor, ActorKind, ActorSums, Io, Rollup};
+use iolens_core::store::{IoColumns, Recording, Root, read_actors, read_rollups};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::machine::{LoopDevice, StopOnDrop, assert_refused, ebpf, hidden, iolens, read_in_sequence, run, scene};
 
 const BLOCKS: u64 = 4096;
+
+/// Reads the device block by block while `during` goes on; how many reads that were.
+pub fn while_reading(device: &LoopDevice, during: impl FnOnce()) -> u64 {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        let reader = s.spawn(|| read_in_sequence(device, BLOCKS, &stop));
+        let _stop = StopOnDrop(&stop);
+        during();
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap()
+    })
+}
 
 /// `iolens serve`, killed when dropped.
 pub struct Serve(Child);
@@ -105,6 +117,12 @@ fn rollups(path: &Path, step_s: i32) -> Vec<Rollup> {
     rows
 }
 
+fn actors(path: &Path, step_s: i32) -> Vec<ActorSums> {
+    let mut rows = Vec::new();
+    assert!(read_actors(path, step_s, 0..i64::MAX, |r| rows.push(r)).unwrap().is_empty());
+    rows
+}
+
 /// I/Os by the rows of all classes together.
 fn rolled_up(path: &Path, step_s: i32) -> usize {
     rollups(path, step_s).iter().filter(|r| r.class.is_none()).map(|r| r.ios as usize).sum()
@@ -116,21 +134,25 @@ fn a_root_holds_what_happened_and_refuses_a_second_recorder() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     let serve = Serve::start(&root, &device, 1);
-    let stop = AtomicBool::new(false);
-    let n = std::thread::scope(|s| {
-        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
-        let _stop = StopOnDrop(&stop);
+    let n = while_reading(&device, || {
         std::thread::sleep(Duration::from_millis(1200));
         let second = run(&["serve", "--rec", text(&root), "--keep", "64M"]);
         assert_refused(&second, &["another iolens serve", &format!("process {}", serve.0.id())]);
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap()
     });
     serve.terminate();
     let [path] = &recordings(&root)[..] else { panic!("{:?}", recordings(&root)) };
     let stored = ios(path).len();
     assert!((stored as i64 + lost(path) - n as i64).abs() <= 2, "{stored} of {n} (udev may read too)");
     assert_eq!((rolled_up(path, 1), rolled_up(path, 60)), (stored, stored));
+    for step_s in [10, 600] {
+        let rows = actors(path, step_s);
+        for kind in ActorKind::ALL {
+            let ios: i64 = rows.iter().filter(|r| r.actor.kind() == kind).map(|r| r.sums.ios).sum();
+            assert_eq!(ios, stored as i64, "{kind:?} per {step_s} s");
+        }
+        let own = Actor::Process(Some(std::process::id() as i32));
+        assert!(rows.iter().any(|r| r.actor == own && r.name.is_some()), "this process read: {rows:?}");
+    }
     let busy: i64 = rollups(path, 1).iter().filter_map(|r| r.flight).map(|f| f.busy_ns).sum();
     assert!(busy > 100_000_000, "{busy} ns busy in more than a second of reading");
     assert!(path.join("devices/000001.parquet").is_file() && !path.join("wal").exists());
@@ -147,10 +169,7 @@ fn a_killed_recorder_goes_on_by_the_same_command_and_what_it_had_not_summed_is_s
     let (Some(()), Some(device)) = (ebpf(), LoopDevice::new(16)) else { return };
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|s| {
-        s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
-        let _stop = StopOnDrop(&stop);
+    while_reading(&device, || {
         for nth in 1..=3 {
             let serve = Serve::start(&root, &device, nth);
             std::thread::sleep(Duration::from_millis(1500));
@@ -179,10 +198,7 @@ fn a_full_recording_is_followed_by_another_without_a_gap_and_the_budget_holds() 
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     let serve = Serve::start(&root, &device, 1);
-    let stop = AtomicBool::new(false);
-    let n = std::thread::scope(|s| {
-        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
-        let _stop = StopOnDrop(&stop);
+    let n = while_reading(&device, || {
         let begin = Instant::now();
         while recordings(&root).len() < 2 && begin.elapsed() < Duration::from_secs(180) {
             assert!(du(&root) <= 64 << 20, "{} bytes", du(&root));
@@ -190,8 +206,6 @@ fn a_full_recording_is_followed_by_another_without_a_gap_and_the_budget_holds() 
         }
         // The end of the first is written meanwhile.
         std::thread::sleep(Duration::from_secs(1));
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap()
     });
     serve.terminate();
     let paths = recordings(&root);
@@ -233,6 +247,8 @@ fn bad_settings_are_refused_in_one_line() {
     refused(&["--config", text(&config)], &["iolens.toml", "keeep", "the nearest is keep"]);
     refused(&["--config", text(&dir.path().join("none"))], &["none", "cannot be read"]);
     refused(&["--keep", "5M"], &["at least 64M"]);
+    refused(&["--freeze-on", "stall,stal"], &["stal: no such kind", "slow-io"]);
+    refused(&["--freeze-keep", "1M"], &["at least 16M"]);
     std::fs::write(dir.path().join("letter"), "x").unwrap();
     refused(&["--rec", text(dir.path())], &["something else than recordings"]);
     refused(&["--rec", text(&dir.path().join("new")), "-d", "nosuchdisk"], &["no such disk"]);

@@ -5,16 +5,13 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use iolens_core::store::Recording;
+use iolens_core::store::{Recording, read_findings};
 use serde_json::Value;
 
-use super::machine::{LoopDevice, StopOnDrop, assert_refused, ebpf, iolens, read_in_sequence, run, scene};
-use super::serve::{Serve, ios, lost, recordings, text};
-
-const BLOCKS: u64 = 4096;
+use super::machine::{LoopDevice, assert_refused, ebpf, iolens, run, scene};
+use super::serve::{Serve, ios, lost, recordings, text, while_reading};
 
 /// Status and body of one request.
 fn exchange(stream: &mut (impl std::io::Read + std::io::Write), head: &str) -> (u16, String) {
@@ -34,11 +31,12 @@ pub fn get(socket: &Path, target: &str) -> (u16, Value) {
     (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
-/// The first `n` slots that happen.
-fn watch(socket: &Path, n: usize) -> Vec<Value> {
+/// The first `n` slots of a query.
+fn watch(socket: &Path, query: &str, n: usize) -> Vec<Value> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream.write_all(b"GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let head = format!("GET /api/v1/live{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
     let lines = BufReader::new(stream).lines().map(|l| l.expect("a slot within 20 s"));
     lines.filter_map(|l| serde_json::from_str(l.strip_prefix("data: ")?).ok()).take(n).collect()
 }
@@ -57,10 +55,7 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     let dir = tempfile::tempdir().unwrap();
     let (root, socket) = (dir.path().join("root"), dir.path().join("root.sock"));
     let serve = Serve::start(&root, &device, 1);
-    let stop = AtomicBool::new(false);
-    let n = std::thread::scope(|s| {
-        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
-        let _stop = StopOnDrop(&stop);
+    let n = while_reading(&device, || {
         std::thread::sleep(Duration::from_millis(1500));
         let (status, health) = get(&socket, "/healthz");
         assert_eq!((status, health["recording"].as_bool(), &health["source"]), (200, Some(true), &"ebpf".into()));
@@ -68,10 +63,10 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
         assert_eq!(status, 200, "{rows}");
         let reads: f64 = rows["columns"]["r_per_s"].as_array().unwrap().iter().filter_map(Value::as_f64).sum();
         assert!(reads > 0.0 && rows["columns"]["device"][0] == device.name(), "{rows}");
-        let live = watch(&socket, 20);
+        let live = watch(&socket, "", 20);
         assert!(live.iter().any(|r| r["device"] == device.name() && r["r_per_s"].as_f64() > Some(0.0)), "{live:?}");
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap()
+        let replayed = watch(&socket, "?since=-1m", 5);
+        assert!(replayed[0]["time_s"].as_f64() < live[0]["time_s"].as_f64(), "{replayed:?} before {live:?}");
     });
     std::thread::sleep(Duration::from_millis(300));
     let of_reads = |socket: &Path| {
@@ -88,9 +83,14 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     std::thread::sleep(Duration::from_millis(2500));
     let busy = metric(&socket, &format!("iolens_busy_seconds_total{{device=\"{}\"}}", device.name())).unwrap();
     assert!((0.1..10.0).contains(&busy), "{busy} s busy of some two seconds of reading");
-    let mut stream = UnixStream::connect(&socket).unwrap();
-    let head = "POST /api/v1/mark?text=between HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let (status, said) = exchange(&mut stream, head);
+    let post = |target: &str| {
+        let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        exchange(&mut UnixStream::connect(&socket).unwrap(), &head)
+    };
+    let (status, kept) = post("/api/v1/snapshot?from=-10m&to=now");
+    assert_eq!(status, 200, "{kept}");
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    let (status, said) = post("/api/v1/mark?text=between");
     assert_eq!(status, 200, "the same user asks through the socket: {said}");
     serve.terminate();
     let path = &recordings(&root)[0];
@@ -100,6 +100,11 @@ fn what_is_recorded_can_be_asked_for_while_it_grows_and_afterwards() {
     assert!((stored + lost(path) - n as i64).abs() <= 2, "{stored} of {n}");
     assert_eq!((counted, missed), (Some(stored as f64), Some(0.0)));
     assert_eq!((while_growing, report["recording"]["ios"].as_i64()), (stored, Some(ios(path).len() as i64)));
+    let copy = root.join(kept["name"].as_str().unwrap());
+    let (copied, all) = (ios(&copy), ios(path));
+    assert!(copied.len() as u64 + 2 >= n && all.starts_with(&copied), "{} of {n}", copied.len());
+    let out = run(&["report", text(&root.join("snapshots"))]);
+    assert!(out.status.success() && !out.stdout.is_empty(), "{}", scene(&out));
     let place = format!("unix:{}", text(&socket));
     let arguments = ["serve", "--no-record", "--rec", text(&root), "--listen", &place];
     let child = iolens(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -124,12 +129,9 @@ fn thousands_of_slow_and_huge_requests_do_not_disturb_the_recording() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     let (serve, address) = Serve::start_on_tcp(&root, &device);
-    let stop = AtomicBool::new(false);
     let host = format!("Host: {address}\r\nConnection: close\r\n\r\n");
     let ask = |head: &str| exchange(&mut TcpStream::connect(&address).unwrap(), head);
-    let n = std::thread::scope(|s| {
-        let reader = s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
-        let _stop = StopOnDrop(&stop);
+    let n = while_reading(&device, || {
         let mut slow = Vec::new();
         for _ in 0..10_000 {
             let Ok(mut stream) = TcpStream::connect(&address) else { continue };
@@ -154,8 +156,6 @@ fn thousands_of_slow_and_huge_requests_do_not_disturb_the_recording() {
         }
         let (status, _) = ask(&format!("GET /healthz HTTP/1.1\r\n{host}"));
         assert_eq!(status, 200);
-        stop.store(true, Ordering::Relaxed);
-        reader.join().unwrap()
     });
     serve.terminate();
     let path = &recordings(&root)[0];
@@ -189,11 +189,9 @@ fn findings_are_said_while_they_happen() {
     let dir = tempfile::tempdir().unwrap();
     let (root, socket, said) = (dir.path().join("root"), dir.path().join("root.sock"), dir.path().join("root/said"));
     let command = format!("cat >> {}", text(&said));
-    let serve = Serve::start_with(&root, &device, &["--on-finding", &command]);
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|s| {
-        s.spawn(|| read_in_sequence(&device, BLOCKS, &stop));
-        let _stop = StopOnDrop(&stop);
+    let freeze = ["--freeze-on", "small-sequential,periodicity,saturation"];
+    let serve = Serve::start_with(&root, &device, &[&["--on-finding", &command], &freeze[..]].concat());
+    while_reading(&device, || {
         // One reader of small blocks in sequence is a finding of its own; a machine that is busy otherwise may have more.
         let begin = Instant::now();
         while !said.exists() && begin.elapsed() < Duration::from_secs(60) {
@@ -213,4 +211,11 @@ fn findings_are_said_while_they_happen() {
     let sample = format!("iolens_findings_total{{kind=\"{kind}\",severity=\"{severity}\"}}");
     assert!(metric(&socket, &sample) >= Some(1.0), "{sample}");
     serve.terminate();
+    let stored = read_findings(&recordings(&root)[0]).unwrap();
+    let kept = stored.iter().find(|f| f.kind == kind).unwrap();
+    assert!(kept.evidence.starts_with('{') && kept.open, "{kept:?}");
+    if freeze[1].contains(kind) {
+        let [copy] = &recordings(&root.join("frozen"))[..] else { panic!("one copy") };
+        assert!(ios(copy).len() > 100, "{} I/Os around it", ios(copy).len());
+    }
 }

@@ -26,10 +26,10 @@ use axum::routing::get;
 use iolens_observe::topology::{Host, lower_this_thread};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use tokio::sync::broadcast::Sender;
 
-use super::live::Happened;
+use super::live::Feed;
 use super::meter::Meter;
+use super::snapshots::Snapshots;
 use super::watcher::Found;
 use crate::engine::fleet::Remembered;
 use guard::Rules;
@@ -125,11 +125,14 @@ pub struct App {
     /// Remarks on their way to the recorder.
     marks: Option<SyncSender<String>>,
     /// Rows of what happens now.
-    live: Option<Sender<Happened>>,
+    live: Option<Arc<Feed>>,
     /// Findings so far.
     found: Option<Arc<Found>>,
     /// Sums of recordings that were read for pages of the fleet.
     fleet: Arc<Remembered>,
+    /// Keeps stretches, one at a time.
+    snapshots: Option<Arc<Snapshots>>,
+    snapshot_turn: Arc<Semaphore>,
     watchers: Arc<Semaphore>,
     rules: Rules,
     requests: Semaphore,
@@ -148,6 +151,8 @@ impl App {
             live: None,
             found: None,
             fleet: Arc::default(),
+            snapshots: None,
+            snapshot_turn: Arc::new(Semaphore::new(1)),
             watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
             rules,
             requests: Semaphore::new(MAX_REQUESTS),
@@ -193,9 +198,11 @@ pub struct Recorder {
     /// Takes remarks.
     pub marks: SyncSender<String>,
     /// Gives rows of what happens now.
-    pub live: Sender<Happened>,
+    pub live: Arc<Feed>,
     /// Findings so far.
     pub found: Arc<Found>,
+    /// Keeps stretches.
+    pub snapshots: Arc<Snapshots>,
 }
 
 /// A place to listen and what is demanded there, before anybody is answered.
@@ -229,13 +236,14 @@ impl Server {
         let Door { rules, bound, compat_node } = door;
         let place = bound.place();
         let mut app = App { compat_node, ..App::new(root.to_owned(), health, rules) };
-        if let Some(Recorder { meter, marks, live, found }) = recorder {
+        if let Some(Recorder { meter, marks, live, found, snapshots }) = recorder {
+            app.snapshots = Some(snapshots);
             (app.meter, app.marks, app.live, app.found) = (Some(meter), Some(marks), Some(live), Some(found));
         }
         let app = Arc::new(app);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
-            .max_blocking_threads(MAX_READERS * 2)
+            .max_blocking_threads(MAX_READERS * 2 + 1)
             .thread_name("iolens-http")
             .on_thread_start(lower_this_thread)
             .enable_all()

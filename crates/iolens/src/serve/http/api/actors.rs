@@ -8,24 +8,21 @@ use anyhow::Result;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
-use iolens_core::analysis::timeline::{Flow, Row};
 use iolens_core::model::Class;
+use iolens_core::rollup::MAX_ACTORS;
 use serde::Serialize;
+use serde_json::{Map, Value, json as value};
 
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
-use super::json;
 use super::params::Params;
+use super::{json, table};
+use crate::engine::actors::{Actors, Flows};
 use crate::engine::choose::{self, Chosen};
-use crate::engine::series::Series;
-use crate::engine::{By, Format, RowArgs, WindowArgs, names};
+use crate::engine::{self, By, WindowArgs, names};
+use crate::present::columns::TableFormat;
 use crate::present::workload::Workload;
-
-/// As many are named; the others are added up.
-const MAX_ACTORS: usize = 20;
-/// Longer than any recording: one row for each actor and recording.
-const WHOLE_NS: i64 = 400 * 86_400 * 1_000_000_000;
 
 /// Who had most I/O time.
 #[derive(Debug, Serialize)]
@@ -64,26 +61,19 @@ struct Sums {
     mean_us: Option<f64>,
 }
 
-type Flows = [Flow; Class::ALL.len()];
-
 /// `GET /api/v1/actors`.
 ///
 /// # Errors
-/// A parameter makes no sense, or no recording with single I/Os holds the time.
+/// A parameter makes no sense, or no recording that knows who caused I/O holds the time.
 pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("actors"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let names = [("process", By::Process), ("cgroup", By::Cgroup), ("file", By::File)];
     let by = params.one_of("by", &names)?.unwrap_or(By::Process);
-    let rows = RowArgs { step: Some(WHOLE_NS), by, format: Format::Json, extended: false };
+    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
     let said = app
         .read(move || {
-            let mut found: BTreeMap<String, Flows> = BTreeMap::new();
-            let series = Series { path: &place, window, rows, devices: &devices };
-            series.each_row(|row: &Row, name| {
-                let sums = found.entry(name.to_owned()).or_default();
-                sums.iter_mut().zip(&row.flows).for_each(|(sum, flow)| sum.add(flow));
-            })?;
+            let found = engine::actors::actors(&place, &window, by, &devices)?;
             let pods = if by == By::Cgroup { pods(&place, &window)? } else { BTreeMap::new() };
             Ok((found, pods))
         })
@@ -92,6 +82,9 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let (mut actors, others) = ranked(found);
     for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
         actor.workload = actor.name.as_ref().map(|path| Workload::of(path, pods.get(path).map(String::as_str)));
+    }
+    if format != TableFormat::Json {
+        return table(format, &columns(&actors, &others));
     }
     let by = names.iter().find(|(_, b)| *b == by).map_or("process", |(name, _)| name);
     json(&ActorsDocument { schema_version: SCHEMA_VERSION, by, actors, others, notes: said.notes })
@@ -108,16 +101,37 @@ fn pods(place: &Path, window: &WindowArgs) -> Result<BTreeMap<String, String>> {
     Ok(found)
 }
 
+/// A class and its sums of one.
+type ClassOf = (&'static str, fn(&Actor) -> &Sums);
+
+/// A row for each, the others last.
+fn columns(actors: &[Actor], others: &Actor) -> Map<String, Value> {
+    let all = || actors.iter().chain([others]);
+    let mut columns = Map::new();
+    let mut put = |name: &str, values: Vec<Value>| drop(columns.insert(name.to_owned(), values.into()));
+    put("name", all().map(|a| value!(a.name)).collect());
+    put("others", (0..=actors.len()).map(|i| value!(i == actors.len())).collect());
+    let classes: [ClassOf; 4] =
+        [("read", |a| &a.read), ("write", |a| &a.write), ("discard", |a| &a.discard), ("flush", |a| &a.flush)];
+    for (class, of) in classes {
+        put(&format!("{class}_ios"), all().map(|a| value!(of(a).ios)).collect());
+        put(&format!("{class}_bytes"), all().map(|a| value!(of(a).bytes)).collect());
+        put(&format!("{class}_mean_us"), all().map(|a| value!(of(a).mean_us)).collect());
+    }
+    put("io_time_s", all().map(|a| value!(a.io_time_s)).collect());
+    put("io_time_percent", all().map(|a| value!(a.io_time_percent)).collect());
+    columns
+}
+
 fn time_ns(flows: &Flows) -> i64 {
     flows.iter().fold(0, |sum, f| sum.saturating_add(f.total_ns))
 }
 
-fn ranked(found: BTreeMap<String, Flows>) -> (Vec<Actor>, Actor) {
-    let mut found: Vec<(String, Flows)> = found.into_iter().filter(|(_, f)| f.iter().any(|f| f.ios > 0)).collect();
+fn ranked(Actors { named, mut others }: Actors) -> (Vec<Actor>, Actor) {
+    let mut found: Vec<(String, Flows)> = named.into_iter().filter(|(_, f)| f.iter().any(|f| f.ios > 0)).collect();
     found.sort_by_key(|(_, flows)| std::cmp::Reverse(time_ns(flows)));
-    let all_ns: i64 = found.iter().fold(0, |sum, (_, f)| sum.saturating_add(time_ns(f)));
+    let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| sum.saturating_add(time_ns(f)));
     let rest = found.split_off(found.len().min(MAX_ACTORS));
-    let mut others = Flows::default();
     rest.iter().for_each(|(_, flows)| others.iter_mut().zip(flows).for_each(|(sum, flow)| sum.add(flow)));
     let actor = |name: Option<String>, flows: &Flows| {
         let sums = |class: Class| {
@@ -142,6 +156,7 @@ fn ranked(found: BTreeMap<String, Flows>) -> (Vec<Actor>, Actor) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::analysis::timeline::Flow;
 
     #[test]
     fn those_with_most_time_are_named_and_all_add_up() {
@@ -151,13 +166,13 @@ mod tests {
             flows
         };
         let found = (1..=30).map(|i| (format!("p{i:02}"), of(i * 1_000_000))).collect();
-        let (named, others) = ranked(found);
+        let (named, others) = ranked(Actors { named: found, others: of(1_000_000) });
         assert_eq!((named.len(), named[0].name.as_deref()), (MAX_ACTORS, Some("p30")));
-        assert_eq!((others.write.ios, others.name.as_deref()), (20, None));
+        assert_eq!((others.write.ios, others.name.as_deref()), (22, None));
         let percent: f64 = named.iter().chain([&others]).filter_map(|a| a.io_time_percent).sum();
         assert!((percent - 100.0).abs() < 1e-9, "{percent}");
         assert_eq!(named[0].write.mean_us, Some(15_000.0));
-        let (none, others) = ranked(BTreeMap::new());
+        let (none, others) = ranked(Actors::default());
         assert!(none.is_empty() && others.io_time_percent.is_none(), "a share of nothing is not known");
     }
 }

@@ -70,19 +70,19 @@ pub const ENDPOINTS: &[Endpoint] = &[
     get(
         "ios",
         "Single I/Os; too many are refused with the nearest stretch that has no more",
-        &["host", "from", "to", "at", "device", "limit"],
+        &["host", "from", "to", "at", "device", "limit", "format"],
         &["schema_version", "ios", "columns", "notes"],
     ),
     get(
         "actors",
         "Who had most I/O time",
-        &["host", "from", "to", "at", "by", "device"],
+        &["host", "from", "to", "at", "by", "device", "format"],
         &["schema_version", "by", "actors", "others", "notes"],
     ),
     get(
         "findings",
         "What stands out, of each recording by itself",
-        &["host", "from", "to", "at"],
+        &["host", "from", "to", "at", "format"],
         &["schema_version", "findings", "notes"],
     ),
     get(
@@ -93,8 +93,8 @@ pub const ENDPOINTS: &[Endpoint] = &[
     ),
     get(
         "live",
-        "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), missed",
-        &[],
+        "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, missed",
+        &["since"],
         &[],
     ),
     Endpoint {
@@ -103,6 +103,13 @@ pub const ENDPOINTS: &[Endpoint] = &[
         summary: "Puts a remark on the time line, now",
         parameters: &["text"],
         keys: &["schema_version", "marked"],
+    },
+    Endpoint {
+        name: "snapshot",
+        method: "post",
+        summary: "Copies a stretch into a recording of its own that no budget removes",
+        parameters: &["from", "to"],
+        keys: &["schema_version", "name", "from", "to", "ios", "disk_bytes"],
     },
 ];
 
@@ -118,6 +125,7 @@ fn parameter(name: &str) -> (Value, &'static str) {
     let number = |least: u32, most: u32| json!({ "type": "integer", "minimum": least, "maximum": most });
     match name {
         "host" => (text, "Where a root holds recordings of several hosts, one of them"),
+        "since" => (text, "A time as in from: first what happened after it, as far as it is in memory (ten minutes)"),
         "from" | "to" | "at" => (
             text,
             "RFC 3339, seconds since the epoch, -5m or now; without any of the three the last 15 minutes; at is the minute around",
@@ -129,7 +137,10 @@ fn parameter(name: &str) -> (Value, &'static str) {
         ),
         "device" => (json!({ "type": "array", "items": { "type": "string" } }), "A name or MAJOR:MINOR"),
         "extended" => (one_of(&["true", "false"]), "Percentiles, in flight and busy, too"),
-        "format" => (one_of(&["json", "csv"]), "Of the answer"),
+        "format" => (
+            one_of(&["json", "csv", "arrow"]),
+            "Of the answer: csv and arrow (the stream format of Arrow IPC) have the columns only",
+        ),
         "class" => (one_of(&["read", "write", "discard", "flush"]), "Of these I/Os only"),
         "part" => (one_of(&["total", "queue", "device"]), "Which time of an I/O"),
         "width" => (number(1, 4096), "Columns"),
@@ -169,13 +180,18 @@ fn path(e: &Endpoint) -> Value {
     let properties: Map<String, Value> = e.keys.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
     let answer = json!({ "type": "object", "required": e.keys, "properties": properties });
     let problem = json!({ "type": "object", "required": ["type", "title", "status", "detail"] });
+    let mut content = json!({ "application/json": { "schema": answer } });
+    if e.parameters.contains(&"format") {
+        content["text/csv"] = json!({});
+        content["application/vnd.apache.arrow.stream"] = json!({});
+    }
     let operation = json!({
         "operationId": e.name,
         "summary": e.summary,
         "parameters": parameters,
         "security": if e.method == "post" { json!([{ "token": [] }]) } else { json!([{}, { "token": [] }]) },
         "responses": {
-            "200": { "description": "The answer", "content": { "application/json": { "schema": answer } } },
+            "200": { "description": "The answer", "content": content },
             "default": { "description": "A problem (RFC 9457)", "content": { "application/problem+json": { "schema": problem } } },
         },
     });

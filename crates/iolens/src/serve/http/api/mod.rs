@@ -9,6 +9,7 @@ mod params;
 mod recordings;
 mod report;
 mod series;
+mod snapshot;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,10 +24,12 @@ use axum::routing::{get, post};
 use iolens_core::store::Root;
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::App;
 use super::problem::Problem;
 use crate::engine::patience;
+use crate::present::columns::{self, TableFormat};
 use crate::present::escape;
 use crate::streams::heard;
 pub use params::Params;
@@ -44,6 +47,7 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/api/v1/actors", get(actors::actors))
         .route("/api/v1/live", get(live::live))
         .route("/api/v1/mark", post(mark::mark))
+        .route("/api/v1/snapshot", post(snapshot::snapshot))
         .route("/api/v1/openapi.json", get(description::openapi))
         .route("/api/v1/findings", get(report::findings))
 }
@@ -96,9 +100,21 @@ pub fn json(document: &impl Serialize) -> Result<Response, Problem> {
     Ok(typed("application/json", escape::json(&text).into_owned()))
 }
 
-/// A text of a type.
-pub fn typed(content_type: &'static str, content: impl Into<Body>) -> Response {
-    let mut response = Response::new(content.into());
+/// A table in the form that was asked for, other than JSON.
+pub fn table(format: TableFormat, columns: &Map<String, Value>) -> Result<Response, Problem> {
+    match format {
+        TableFormat::Arrow => {
+            let bytes = columns::arrow(columns);
+            let bytes = bytes.map_err(|e| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+            Ok(typed("application/vnd.apache.arrow.stream", bytes))
+        }
+        _ => Ok(typed("text/csv; charset=utf-8", columns::csv(columns))),
+    }
+}
+
+/// A body of a type.
+pub fn typed(content_type: &'static str, text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }

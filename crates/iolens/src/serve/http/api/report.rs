@@ -7,15 +7,16 @@ use axum::http::Uri;
 use axum::response::Response;
 use iolens_core::analysis::files::By;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json as value};
 
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
 use super::params::Params;
-use super::{json, rfc3339, typed};
+use super::{json, rfc3339, table, typed};
 use crate::engine::choose::{self, Chosen};
-use crate::engine::{files, report, window};
+use crate::engine::{self, files, report, window};
+use crate::present::columns::TableFormat;
 use crate::present::report_json;
 
 /// `GET /api/v1/report`: the document of `iolens report --json`.
@@ -65,26 +66,35 @@ struct PlacedFinding {
 pub async fn findings(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("findings"))?;
     let (place, asked) = (app.place(&params), params.window()?);
-    let said = app
-        .read(move || {
-            let mut found = Vec::new();
-            for Chosen { recording, window: asked } in choose::all(&place, &asked)? {
-                let range = window::resolve_for_analysis(&recording, &asked)?;
-                let report = report::plain(&recording, &range)?.report;
-                let start_ns = recording.meta().start_unix_ns;
-                found.extend(report.findings.iter().map(|f| {
-                    let (from_ns, to_ns) = (start_ns.saturating_add(f.from_ns), start_ns.saturating_add(f.to_ns));
-                    PlacedFinding {
-                        start: rfc3339(from_ns),
-                        end: rfc3339(to_ns),
-                        start_unix_s: from_ns as f64 / 1e9,
-                        end_unix_s: to_ns as f64 / 1e9,
-                        finding: report_json::finding_value(f, recording.meta()),
-                    }
-                }));
-            }
-            Ok(found)
-        })
-        .await?;
-    json(&FindingsDocument { schema_version: SCHEMA_VERSION, findings: said.answer, notes: said.notes })
+    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
+    let said = app.read(move || engine::findings::findings(&place, &asked)).await?;
+    let placed = |f: engine::findings::PlacedFinding| PlacedFinding {
+        start: rfc3339(f.from_unix_ns),
+        end: rfc3339(f.to_unix_ns),
+        start_unix_s: f.from_unix_ns as f64 / 1e9,
+        end_unix_s: f.to_unix_ns as f64 / 1e9,
+        finding: f.finding,
+    };
+    let findings: Vec<PlacedFinding> = said.answer.into_iter().map(placed).collect();
+    if format != TableFormat::Json {
+        return table(format, &columns(&findings));
+    }
+    json(&FindingsDocument { schema_version: SCHEMA_VERSION, findings, notes: said.notes })
+}
+
+/// A row for each finding; its evidence is JSON in a text.
+fn columns(findings: &[PlacedFinding]) -> Map<String, Value> {
+    let mut columns = Map::new();
+    let mut put = |name: &str, of: &dyn Fn(&PlacedFinding) -> Value| {
+        drop(columns.insert(name.to_owned(), findings.iter().map(of).collect()));
+    };
+    put("start", &|f| value!(f.start));
+    put("end", &|f| value!(f.end));
+    put("start_unix_s", &|f| value!(f.start_unix_s));
+    put("end_unix_s", &|f| value!(f.end_unix_s));
+    for name in ["kind", "device", "severity", "summary"] {
+        put(name, &|f| f.finding[name].clone());
+    }
+    put("evidence", &|f| value!(f.finding["evidence"].to_string()));
+    columns
 }

@@ -14,12 +14,13 @@ use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
 use super::params::Params;
-use super::{json, rfc3339, typed};
+use super::{json, rfc3339, table, typed};
 use crate::engine::heat::{HeatPlan, Part};
 use crate::engine::rows::group_by;
 use crate::engine::series::Series;
 use crate::engine::single::{NamedIo, TooMany, ios as single_ios};
 use crate::engine::{By, Format, RowArgs, parse_duration_ns};
+use crate::present::columns::TableFormat;
 use crate::present::series_json::SeriesColumns;
 use crate::present::zoom::{self, ZoomWriter};
 
@@ -55,7 +56,8 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
     let by = params.one_of("by", &BY)?.unwrap_or(By::All);
     let extended = params.one_of("extended", &[("true", true), ("false", false)])?.unwrap_or(false);
-    let csv = params.one_of("format", &[("json", false), ("csv", true)])?.unwrap_or(false);
+    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
+    let csv = format == TableFormat::Csv;
     let step = params.parsed("step", parse_duration_ns)?;
     let rows = RowArgs { step, by, format: Format::Json, extended };
     let said = app
@@ -75,6 +77,9 @@ pub async fn series(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let (step_ns, columns, text) = said.answer;
     if csv {
         return Ok(typed("text/csv; charset=utf-8", text));
+    }
+    if format == TableFormat::Arrow {
+        return table(format, &columns);
     }
     let by = BY.iter().find(|(_, b)| *b == by).map_or("all", |(name, _)| name);
     let step_s = step_ns as f64 / 1e9;
@@ -149,6 +154,7 @@ struct IosDocument {
 pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("ios"))?;
     let (place, window, devices) = (app.place(&params), params.window()?, params.all("device"));
+    let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
     let limit = params.number("limit", 1..=MAX_IOS)?.unwrap_or(USUAL_IOS);
     let said = app
         .read(move || {
@@ -157,6 +163,7 @@ pub async fn ios(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Prob
         })
         .await?;
     match said.answer {
+        Ok((_, columns)) if format != TableFormat::Json => table(format, &columns),
         Ok((ios, columns)) => json(&IosDocument { schema_version: SCHEMA_VERSION, ios, columns, notes: said.notes }),
         Err(TooMany { from_ns, to_ns }) => Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,

@@ -8,6 +8,7 @@ use iolens_core::rollup::{RollupBuilder, minutes};
 use iolens_core::store::{RecordingWriter, WriterOptions};
 use serde_json::Value;
 
+use super::super::Snapshots;
 use super::super::guard::Rules;
 use super::super::tests::{ask, block_on};
 use super::*;
@@ -255,6 +256,73 @@ fn the_description_says_what_handlers_take_and_give() {
         assert_eq!(described.len(), e.parameters.len());
         let (status, said) = get(&app, &format!("/api/v1/{}?nosuch=1", e.name));
         assert!(status == 400 && said["detail"].as_str().unwrap().contains(&e.parameters.join(", ")), "{said}");
+    }
+}
+
+#[test]
+fn stretches_are_kept_for_those_with_the_token_and_reports_open_them() {
+    let (dir, plain) = lake();
+    let rules = Rules { token: Some(b"0123456789abcdef".to_vec()), ..Rules::default() };
+    let host_dir = dir.path().join(Root::host_directory("h"));
+    let snapshots = Snapshots::new(dir.path(), &host_dir, 1 << 20, iolens_core::private::Access::OWNER);
+    let root = dir.path().to_owned();
+    let app = Arc::new(App { snapshots: Some(Arc::new(snapshots)), ..App::new(root, Arc::default(), rules) });
+    let post = |app: &Arc<App>, from_s: i64, to_s: i64, token: &str| {
+        let headers = [("host", "localhost"), ("authorization", token)];
+        let target = format!("/api/v1/snapshot?from={}&to={}", at(from_s), at(to_s));
+        let (response, body) = block_on(ask(app, "POST", &target, &headers));
+        (response.status().as_u16(), body)
+    };
+    let right = "Bearer 0123456789abcdef";
+    assert_eq!(post(&app, 100, 160, "Bearer no").0, 401);
+    assert_eq!(post(&plain, 100, 160, right).0, 403, "there is no token at all");
+    let (status, kept) = post(&app, 100, 320, right);
+    assert_eq!((status, kept["ios"].as_i64()), (200, Some(100 * IOS_PER_S)), "{kept}");
+    let name = format!("snapshots/host=h/start_ns={}", EPOCH + 100 * S);
+    assert!(kept["name"] == name.as_str() && kept["disk_bytes"].as_i64() > Some(4096), "{kept}");
+    let keys: std::collections::BTreeSet<&str> = kept.as_object().unwrap().keys().map(String::as_str).collect();
+    let described = description::ENDPOINTS.iter().find(|e| e.name == "snapshot").unwrap().keys;
+    assert_eq!(keys, described.iter().copied().collect());
+    let copy = iolens_core::store::Recording::open(&dir.path().join(name)).unwrap();
+    let report = crate::engine::report::plain(&copy, &(0..copy.end_ns())).unwrap().report;
+    assert_eq!((copy.ios_stored() as i64, report.devices.devices.len()), (100 * IOS_PER_S, 1));
+    assert_eq!(post(&app, 100, 320, right).0, 422, "it is there already");
+    let (status, said) = post(&app, 200, 290, right);
+    assert!(status == 422 && said["detail"].as_str().unwrap().contains("no recording holds"), "{said}");
+    assert_eq!(post(&app, 160, 100, right).0, 400);
+    assert_eq!(get(&app, "/api/v1/recordings").1["recordings"].as_array().unwrap().len(), 2, "those of the root");
+    assert_eq!(get(&app, "/api/v1/snapshot?from=1&to=2").0, 405);
+}
+
+/// The body of an answer that is no JSON, and its type.
+fn get_raw(app: &Arc<App>, uri: &str) -> (String, axum::body::Bytes) {
+    block_on(async {
+        use http_body_util::BodyExt as _;
+        use tower::ServiceExt as _;
+        let request = axum::http::Request::get(uri).header("host", "localhost").body(Body::empty()).unwrap();
+        let response = super::super::router(Arc::clone(app)).oneshot(request).await.unwrap();
+        assert_eq!(response.status().as_u16(), 200, "{uri}");
+        let of = response.headers()["content-type"].to_str().unwrap().to_owned();
+        (of, response.into_body().collect().await.unwrap().to_bytes())
+    })
+}
+
+#[test]
+fn long_tables_come_as_csv_and_arrow_with_the_same_rows() {
+    let (_dir, app) = lake();
+    for name in ["series", "ios", "actors", "findings"] {
+        let uri = |format| format!("/api/v1/{name}?from={}&to={}&format={format}", at(0), at(10));
+        let (of, csv) = get_raw(&app, &uri("csv"));
+        assert!(of.starts_with("text/csv"), "{name}: {of}");
+        let rows = std::str::from_utf8(&csv).unwrap().lines().count() - 1;
+        let (of, stream) = get_raw(&app, &uri("arrow"));
+        assert_eq!(of, "application/vnd.apache.arrow.stream");
+        let batches = arrow_ipc::reader::StreamReader::try_new(&stream[..], None).unwrap();
+        let columns = batches.schema().fields().len();
+        let read: usize = batches.map(|b| b.unwrap().num_rows()).sum();
+        assert_eq!(read, rows, "{name}");
+        assert!(columns > 5 && (rows > 0 || name == "findings"), "{name}: {rows} rows of {columns} columns");
+        assert_eq!(get(&app, &uri("xml")).0, 400);
     }
 }
 

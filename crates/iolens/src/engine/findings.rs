@@ -1,0 +1,141 @@
+//! What stood out: found in the single I/Os, and where the size limit has removed them as it was reported.
+
+use std::path::Path;
+
+use anyhow::Result;
+use iolens_core::model::StoredFinding;
+use iolens_core::store::{Recording, read_findings};
+use serde_json::{Value, json};
+
+use super::choose::{self, Chosen};
+use super::{WindowArgs, report, window};
+use crate::present::report_json;
+
+/// A finding and its place in time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacedFinding {
+    /// Where it begins in Unix time, in nanoseconds.
+    pub from_unix_ns: i64,
+    /// Where it ends.
+    pub to_unix_ns: i64,
+    /// As in the report; `start_s` and `end_s` count from the recording's start.
+    pub finding: Value,
+}
+
+/// The findings in `asked`, of each recording by itself.
+///
+/// # Errors
+/// No recording holds the time, or it cannot be read.
+pub fn findings(path: &Path, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
+    let mut all = Vec::new();
+    for Chosen { recording, window: asked } in choose::all(path, asked)? {
+        all.extend(of_recording(&recording, &asked)?);
+    }
+    Ok(all)
+}
+
+fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedFinding>> {
+    let start_ns = recording.meta().start_unix_ns;
+    let placed = |from_ns: i64, to_ns: i64, finding| PlacedFinding {
+        from_unix_ns: start_ns.saturating_add(from_ns),
+        to_unix_ns: start_ns.saturating_add(to_ns),
+        finding,
+    };
+    let range = window::resolve(recording, asked)?;
+    let kept_ns = window::kept_from(recording, &range).min(range.end);
+    let mut stored = Vec::new();
+    if kept_ns > range.start {
+        eprintln!(
+            "iolens: the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded"
+        );
+        stored = read_findings(recording.path())?;
+        stored.retain(|f| f.from_ns < kept_ns && f.to_ns >= range.start);
+    }
+    let mut all: Vec<PlacedFinding> = stored.iter().map(|f| placed(f.from_ns, f.to_ns, value(f))).collect();
+    if kept_ns < range.end {
+        let found = report::plain(recording, &(kept_ns..range.end))?.report;
+        for f in &found.findings {
+            let finding = report_json::finding_value(f, recording.meta());
+            let same = |s: &StoredFinding| {
+                finding["kind"] == s.kind.as_str()
+                    && finding["device"].as_str() == s.device.as_deref()
+                    && s.to_ns >= f.from_ns
+            };
+            if !stored.iter().any(same) {
+                all.push(placed(f.from_ns, f.to_ns, finding));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// As it stands in documents.
+fn value(f: &StoredFinding) -> Value {
+    json!({
+        "kind": f.kind,
+        "device": f.device,
+        "start_s": f.from_ns as f64 / 1e9,
+        "end_s": f.to_ns as f64 / 1e9,
+        "severity": f.severity,
+        "summary": f.summary,
+        "evidence": serde_json::from_str(&f.evidence).unwrap_or(Value::Null),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iolens_core::model::{
+        DevId, Device, Io, LossReason, Lost, Observation, Op, RecorderCost, RecordingMeta, Source,
+    };
+    use iolens_core::private::Access;
+    use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
+
+    const S: i64 = 1_000_000_000;
+
+    /// 100 s of quiet I/O, of which what came before `kept_s` was removed.
+    fn record(path: &Path, kept_s: i64) {
+        let mut meta = RecordingMeta::new(Source::Ebpf, 5 * S);
+        meta.devices = vec![Device { size_bytes: Some(1 << 30), ..Device::named("sda", DevId::new(8, 0)) }];
+        let mut writer = RecordingWriter::create(path, meta, WriterOptions::default()).expect("creates");
+        let ios: Vec<Io> = (kept_s * 10..1000)
+            .map(|i| Io::new(i * S / 10, DevId::new(8, 0), Op::READ, 4096, Some(10), 90_000 + i % 7))
+            .collect();
+        writer.push_ios(&ios).expect("writes");
+        if kept_s > 0 {
+            let lost = Lost { ios: Some(kept_s * 10), ..Lost::somewhere(0, kept_s * S, LossReason::Retention) };
+            writer.push(&Observation::Lost(lost)).expect("writes");
+        }
+        writer.finish(100 * S, RecorderCost::default()).expect("finishes");
+        for (from_s, to_s) in [(10, 20), (55, 65), (90, 95)] {
+            let finding = StoredFinding {
+                from_ns: from_s * S,
+                to_ns: to_s * S,
+                open: false,
+                kind: "stall".to_owned(),
+                severity: "critical".to_owned(),
+                device: Some("sda".to_owned()),
+                summary: "nothing completes".to_owned(),
+                evidence: "{\"longest_s\":9.5}".to_owned(),
+            };
+            put_finding(path, Access::OWNER, &finding).expect("writes");
+        }
+    }
+
+    #[test]
+    fn where_ios_are_gone_those_that_were_reported_answer_and_nowhere_else() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let of = |kept_s: i64| {
+            let path = dir.path().join(kept_s.to_string());
+            record(&path, kept_s);
+            let found = findings(&path, &WindowArgs::default()).expect("found");
+            let stalls = found.into_iter().filter(|f| f.finding["kind"] == "stall");
+            stalls.map(|f| (f.from_unix_ns / S, f.to_unix_ns / S, f.finding)).collect::<Vec<_>>()
+        };
+        assert!(of(0).is_empty(), "the I/Os are there, and nothing stalls in them");
+        let half = of(60);
+        assert_eq!(half.iter().map(|(from, to, _)| (*from, *to)).collect::<Vec<_>>(), [(15, 25), (60, 70)]);
+        assert_eq!((&half[0].2["evidence"]["longest_s"], &half[0].2["start_s"]), (&json!(9.5), &json!(10.0)));
+        assert_eq!(of(100).len(), 3);
+    }
+}

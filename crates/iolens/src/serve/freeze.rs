@@ -1,0 +1,301 @@
+//! `--freeze-on`: the minutes around a finding are copied while it goes on, into recordings with a budget of their own.
+//!
+//! A copy grows while the finding does, so that it is whole however soon the budget of the root removes what it was copied
+//! from. One copy grows at a time, for all findings that it is about; it takes at most half of the budget, and those that are
+//! whole leave that half free when it begins.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use iolens_core::private::Access;
+use iolens_core::store::remove_recording;
+use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
+
+use super::stretch::{Shelter, Stretch};
+use crate::present::{escape, serve_text};
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// So much before a finding begins and after it ends is kept.
+const AROUND_NS: i64 = 300 * SECOND_NS;
+/// A copy is no longer than this, however long the finding goes on.
+const LONGEST_NS: i64 = 3600 * SECOND_NS;
+/// I/Os that completed so long ago are on disk.
+const SETTLED_NS: i64 = 5 * SECOND_NS;
+/// What is new is copied this often.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Findings that may wait to be looked at; beyond that one is not kept.
+const MAX_WAITING: usize = 256;
+/// The directory in a recording root: a root of its own, one level deeper than the recordings beside it.
+const FROZEN: &str = "frozen";
+
+/// Which findings are kept, and how much of the disk that may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreezeOptions {
+    /// Kinds of findings; none: nothing is kept.
+    pub kinds: Vec<String>,
+    /// Hard cap over all copies.
+    pub keep_bytes: u64,
+}
+
+/// A finding that begins or ends; times are Unix time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What it is and of which device: the same in both.
+    pub what: (String, Option<String>, i64),
+    /// Where it begins.
+    pub from_ns: i64,
+    /// Where it ends; `None` where it goes on.
+    pub to_ns: Option<i64>,
+    /// One line about it.
+    pub summary: String,
+}
+
+/// Copies on a thread of its own.
+#[derive(Debug)]
+pub struct Freezer {
+    feed: FreezerFeed,
+    thread: JoinHandle<()>,
+}
+
+/// Takes findings to a [`Freezer`].
+#[derive(Debug, Clone)]
+pub struct FreezerFeed {
+    /// `None`: it is over.
+    events: SyncSender<Option<Event>>,
+    kinds: Vec<String>,
+}
+
+impl Freezer {
+    /// Of the recordings in `host_dir` of `root`; `None` if nothing is to be kept.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(options: FreezeOptions, root: &Path, host_dir: &Path, access: Access) -> Result<Option<Freezer>> {
+        if options.kinds.is_empty() {
+            return Ok(None);
+        }
+        let into = root.join(FROZEN).join(host_dir.file_name().unwrap_or_default());
+        let shelter = Shelter { host_dir: host_dir.to_owned(), into, access };
+        let (events, received) = sync_channel(MAX_WAITING);
+        let work = Work::new(shelter, options.keep_bytes);
+        let thread = std::thread::Builder::new().name("iolens-freeze".to_owned());
+        let thread = thread.spawn(move || work.run(&received)).context("the thread that keeps could not be started")?;
+        Ok(Some(Freezer { feed: FreezerFeed { events, kinds: options.kinds }, thread }))
+    }
+
+    /// Its other end.
+    pub fn feed(&self) -> FreezerFeed {
+        self.feed.clone()
+    }
+
+    /// Ends the copy that grows with what there is by now.
+    pub fn finish(self) {
+        // Without its thread there is nothing to end; a panic has been said.
+        drop(self.feed.events.send(None));
+        drop(self.thread.join());
+    }
+}
+
+impl FreezerFeed {
+    /// A finding begins or ends; never waits.
+    pub fn take(&self, event: Event) {
+        if self.kinds.contains(&event.what.0) && self.events.try_send(Some(event)).is_err() {
+            eprintln!("iolens: --freeze-on: too many findings at once; one is not kept");
+        }
+    }
+}
+
+/// What the thread knows.
+#[derive(Debug)]
+struct Work {
+    shelter: Shelter,
+    keep_bytes: u64,
+    growing: Option<Growing>,
+    /// Copied by the last one: the next one begins there at the earliest.
+    kept_to_unix_ns: i64,
+}
+
+/// The copy that grows.
+#[derive(Debug)]
+struct Growing {
+    stretch: Stretch,
+    from_unix_ns: i64,
+    /// The end of what is to be copied of each finding that it is about; `None` of one that goes on.
+    findings: BTreeMap<(String, Option<String>, i64), Option<i64>>,
+}
+
+impl Growing {
+    /// Where it ends, if that is known.
+    fn until_unix_ns(&self) -> i64 {
+        let ends = self.findings.values().map(|to| to.map_or(i64::MAX, |ns| ns.saturating_add(AROUND_NS)));
+        ends.max().unwrap_or(i64::MIN).min(self.from_unix_ns.saturating_add(LONGEST_NS))
+    }
+}
+
+impl Work {
+    fn new(shelter: Shelter, keep_bytes: u64) -> Work {
+        Work { shelter, keep_bytes, growing: None, kept_to_unix_ns: i64::MIN }
+    }
+
+    fn run(mut self, events: &Receiver<Option<Event>>) {
+        lower_this_thread();
+        loop {
+            let done = match events.recv_timeout(PERIOD) {
+                Ok(Some(event)) => self.event(event, wall_clock_ns()),
+                Err(RecvTimeoutError::Timeout) => self.copy(wall_clock_ns()),
+                Ok(None) | Err(RecvTimeoutError::Disconnected) => break,
+            };
+            self.say(done);
+        }
+        let done = self.copy(wall_clock_ns()).and_then(|()| self.end());
+        self.say(done);
+    }
+
+    /// What went wrong costs the copy that grows, not those to come.
+    fn say(&mut self, done: Result<()>) {
+        if let Err(e) = done {
+            eprintln!("iolens: --freeze-on: {}", escape::terminal(&format!("{e:#}")));
+            let ended = self.end();
+            drop(ended);
+        }
+    }
+
+    fn event(&mut self, event: Event, now_unix_ns: i64) -> Result<()> {
+        if let Some(growing) = &mut self.growing {
+            let begins = !growing.findings.contains_key(&event.what);
+            // The end of one that this copy is not about says nothing here.
+            if event.to_ns.is_none() || !begins {
+                growing.findings.insert(event.what, event.to_ns);
+            }
+            if event.to_ns.is_none() && begins {
+                growing.stretch.mark(&remark(&event.summary))?;
+            }
+            return self.copy(now_unix_ns);
+        }
+        if event.to_ns.is_some() {
+            return Ok(());
+        }
+        self.make_room()?;
+        let from_unix_ns = event.from_ns.saturating_sub(AROUND_NS).max(self.kept_to_unix_ns);
+        let half = self.keep_bytes / 2;
+        let mut stretch = Stretch::begin(&self.shelter, from_unix_ns, now_unix_ns, Some(half), false)?;
+        stretch.mark(&remark(&event.summary))?;
+        let from_unix_ns = stretch.copied_to_unix_ns();
+        self.growing = Some(Growing { stretch, from_unix_ns, findings: BTreeMap::from([(event.what, None)]) });
+        self.copy(now_unix_ns)
+    }
+
+    /// Copies what is new, and ends the copy where it is whole or takes its share.
+    fn copy(&mut self, now_unix_ns: i64) -> Result<()> {
+        let share = self.keep_bytes / 8 * 3;
+        let Some(growing) = &mut self.growing else { return Ok(()) };
+        let until_unix_ns = growing.until_unix_ns();
+        let to_unix_ns = until_unix_ns.min(now_unix_ns - SETTLED_NS);
+        if to_unix_ns > growing.stretch.copied_to_unix_ns() {
+            let goes_on = growing.stretch.up_to(to_unix_ns, to_unix_ns == until_unix_ns, |taken| taken < share)?;
+            if goes_on && to_unix_ns < until_unix_ns {
+                return Ok(());
+            }
+            return self.end();
+        }
+        if until_unix_ns <= growing.stretch.copied_to_unix_ns() { self.end() } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let Some(growing) = self.growing.take() else { return Ok(()) };
+        self.kept_to_unix_ns = growing.stretch.copied_to_unix_ns();
+        let kept = growing.stretch.finish(i64::MAX)?;
+        eprint!("{}", serve_text::frozen(&kept.path, kept.bytes, kept.ios));
+        Ok(())
+    }
+
+    /// Removes the oldest copies until half of the budget is free.
+    fn make_room(&self) -> Result<()> {
+        let kept = self.shelter.kept()?;
+        let mut used: u64 = kept.iter().map(|(_, bytes)| bytes).sum();
+        for (path, bytes) in kept {
+            if used <= self.keep_bytes / 2 {
+                break;
+            }
+            remove_recording(&path, self.shelter.access)?;
+            used -= bytes;
+        }
+        Ok(())
+    }
+}
+
+fn remark(summary: &str) -> String {
+    format!("kept for: {summary}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::stretch::tests::{S, lake, record, times};
+    use super::*;
+    use iolens_core::store::{Budget, Recording, stored_bytes};
+
+    fn event(from_s: i64, to_s: Option<i64>) -> Event {
+        let what = ("stall".to_owned(), Some("sda".to_owned()), from_s);
+        Event { what, from_ns: from_s * S, to_ns: to_s.map(|s| s * S), summary: "nothing completes".to_owned() }
+    }
+
+    #[test]
+    fn the_minutes_around_a_finding_outlive_what_they_are_copied_from() {
+        let (_dir, shelter) = lake();
+        record(&shelter.host_dir, 1000, 600, 1);
+        record(&shelter.host_dir, 1600, 900, 1);
+        let before = times(&shelter.host_dir);
+        let mut work = Work::new(shelter.clone(), 64 << 20);
+        work.event(event(1700, None), 1720 * S).unwrap();
+        assert!(work.growing.is_some());
+        let budget = Budget { keep_bytes: 1 << 30, access: shelter.access };
+        let root = shelter.host_dir.parent().unwrap();
+        let second = shelter.host_dir.join(format!("start_ns={}", 1600 * S));
+        budget.make_room(root, Some(&second), 0, 1720 * S).unwrap();
+        work.event(event(1710, None), 1730 * S).unwrap();
+        work.event(event(1700, Some(1760)), 1900 * S).unwrap();
+        work.event(event(1710, Some(1750)), 1910 * S).unwrap();
+        assert!(work.growing.is_some(), "five minutes after the last end");
+        work.copy(2200 * S).unwrap();
+        assert!(work.growing.is_none());
+        let kept = times(&shelter.into);
+        let expected: Vec<i64> = before.into_iter().filter(|ns| (1400 * S..2060 * S).contains(ns)).collect();
+        assert!(kept == expected, "{} of {}", kept.len(), expected.len());
+        let [(path, _)] = &shelter.kept().unwrap()[..] else { panic!("one") };
+        let copy = Recording::open(path).unwrap();
+        assert!(copy.warnings().is_empty(), "{:?}", copy.warnings());
+        assert_eq!(copy.marks(0..i64::MAX).iter().filter(|m| m.text == "kept for: nothing completes").count(), 2);
+        assert_eq!((copy.meta().start_unix_ns, copy.meta().end_ns), (1400 * S, Some(660 * S)));
+        work.event(event(2070, None), 2090 * S).unwrap();
+        work.event(event(2070, Some(2075)), 2499 * S).unwrap();
+        let mut all = times(&shelter.into);
+        all.dedup();
+        assert_eq!(all.len(), times(&shelter.into).len(), "nothing is kept twice");
+    }
+
+    #[test]
+    fn the_oldest_copies_go_and_their_budget_holds() {
+        let (_dir, shelter) = lake();
+        record(&shelter.host_dir, 0, 9000, 160);
+        let keep_bytes = 8 << 20;
+        let mut work = Work::new(shelter.clone(), keep_bytes);
+        for n in 1..=6 {
+            let (from_s, now_s) = (n * 1400, n * 1400 + 20);
+            work.event(event(from_s, None), now_s * S).unwrap();
+            work.event(event(from_s, Some(from_s + 10)), (now_s + 330) * S).unwrap();
+            work.copy((now_s + 340) * S).unwrap();
+            assert!(work.growing.is_none());
+            let used: u64 = shelter.kept().unwrap().iter().map(|(path, _)| stored_bytes(path).unwrap()).sum();
+            assert!(used <= keep_bytes, "{used} after {n}");
+        }
+        let kept = shelter.kept().unwrap();
+        assert!(kept.len() < 6 && !kept.is_empty(), "{kept:?}");
+        let newest = Recording::open(&kept[kept.len() - 1].0).unwrap();
+        assert_eq!(newest.meta().start_unix_ns, (6 * 1400 - 300) * S);
+    }
+}

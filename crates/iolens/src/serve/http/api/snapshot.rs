@@ -1,0 +1,76 @@
+//! `snapshot`: keeps a stretch of time for ever.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant as Deadline};
+
+use anyhow::Result;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use jiff::Timestamp;
+use serde_json::json as value;
+
+use super::super::problem::Problem;
+use super::super::{App, SCHEMA_VERSION};
+use super::description::parameters;
+use super::params::Params;
+use super::{json, rfc3339};
+use crate::engine::{Instant, patience};
+use crate::serve::snapshots::NoRoom;
+use crate::streams::heard;
+
+/// Longer than questions may take: what is kept is read and written.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `POST /api/v1/snapshot`.
+///
+/// # Errors
+/// A time is missing or makes no sense, there is nothing to keep, or the disk would not hold it.
+pub async fn snapshot(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+    let params = Params::of(&uri, parameters("snapshot"))?;
+    let now_ns = unix_ns(Timestamp::now());
+    let bound = |name: &'static str| {
+        let given = params.time(name)?.ok_or_else(|| Problem::bad(format!("{name}: give a time")))?;
+        match given {
+            Instant::Wall(t) => Ok(unix_ns(t).min(now_ns)),
+            Instant::SinceStart(_) => Err(Problem::bad(format!("{name}: give a wall-clock time"))),
+        }
+    };
+    let (from_ns, to_ns) = (bound("from")?, bound("to")?);
+    if from_ns >= to_ns {
+        return Err(Problem::bad("to is not after from"));
+    }
+    let Some(snapshots) = app.snapshots.clone() else {
+        return Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "this server records nothing; copy the recordings where they are",
+        ));
+    };
+    let turn = Arc::clone(&app.snapshot_turn).try_acquire_owned();
+    let turn = turn.map_err(|_| Problem::busy("another stretch is being copied"))?;
+    let deadline = Deadline::now() + PATIENCE;
+    let done = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        heard(|| patience::until(deadline, || snapshots.take(from_ns, to_ns)))
+    });
+    let (name, kept, from_ns, to_ns) = match done.await {
+        Ok((Ok((name, kept)), _)) => (name, kept, from_ns, to_ns),
+        Ok((Err(e), _)) if e.is::<NoRoom>() => {
+            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, format!("{e:#}")));
+        }
+        Ok((Err(e), _)) => return Err(Problem::of(&e)),
+        Err(_) => return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the copy could not be made")),
+    };
+    json(&value!({
+        "schema_version": SCHEMA_VERSION,
+        "name": name,
+        "from": rfc3339(from_ns),
+        "to": rfc3339(to_ns),
+        "ios": kept.ios,
+        "disk_bytes": kept.bytes,
+    }))
+}
+
+fn unix_ns(t: Timestamp) -> i64 {
+    i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,121 @@
+//! Stretches that a client asks to be kept.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow};
+use iolens_core::private::Access;
+use iolens_core::store::{Root, stored_bytes};
+
+use super::stretch::{Kept, Shelter, Stretch};
+
+/// The directory of snapshots in a recording root: a root of its own, one level deeper than the recordings beside it.
+const SNAPSHOTS: &str = "snapshots";
+/// Left free on the disk for others.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// Keeps stretches of one host.
+#[derive(Debug)]
+pub struct Snapshots {
+    root: PathBuf,
+    shelter: Shelter,
+    keep_bytes: u64,
+}
+
+/// The disk cannot hold it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoRoom {
+    /// What it may take.
+    pub bytes: u64,
+}
+
+impl std::fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mib = self.bytes >> 20;
+        write!(
+            f,
+            "the disk has {mib} MiB to spare beside the budget of the recordings, which this stretch does not fit in"
+        )
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
+impl Snapshots {
+    /// Of the recordings in `host_dir` of `root`, which take up to `keep_bytes` in all.
+    pub fn new(root: &Path, host_dir: &Path, keep_bytes: u64, access: Access) -> Snapshots {
+        let into = root.join(SNAPSHOTS).join(host_dir.file_name().unwrap_or_default());
+        let shelter = Shelter { host_dir: host_dir.to_owned(), into, access };
+        shelter.clean();
+        Snapshots { root: root.to_owned(), shelter, keep_bytes }
+    }
+
+    /// Copies `from_unix_ns..to_unix_ns`, and gives its name below the root and its size.
+    ///
+    /// # Errors
+    /// There is no I/O in it, the disk would not hold it ([`NoRoom`]), there is one from that moment on already, or it takes
+    /// too long.
+    pub fn take(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<(String, Kept)> {
+        let bytes = self.spare_bytes()?;
+        let mut stretch = Stretch::begin(&self.shelter, from_unix_ns, to_unix_ns, None, true)?;
+        let copied = stretch.up_to(to_unix_ns, true, |taken| taken < bytes);
+        let why = match copied {
+            Ok(true) if stretch.ios > 0 => {
+                let kept = stretch.finish(to_unix_ns)?;
+                let name = kept.path.strip_prefix(&self.root).unwrap_or(&kept.path).display().to_string();
+                return Ok((name, kept));
+            }
+            Ok(true) => anyhow!("there is no I/O in this stretch, or the size limit removed it: nothing to keep"),
+            Ok(false) => anyhow::Error::new(NoRoom { bytes }),
+            Err(e) => e,
+        };
+        stretch.discard()?;
+        Err(why)
+    }
+
+    /// What the disk has beside what the recordings may still take.
+    fn spare_bytes(&self) -> Result<u64> {
+        let disk = rustix::fs::statvfs(&self.root).context("the free space of the disk cannot be read")?;
+        let mut used = 0;
+        for stored in Root::open(&self.root)?.iter().flat_map(Root::recordings) {
+            // One that is removed meanwhile takes nothing.
+            used += stored_bytes(&stored.path).unwrap_or(0);
+        }
+        let reserved = self.keep_bytes.saturating_sub(used).saturating_add(SPARE_BYTES);
+        Ok((disk.f_bavail * disk.f_frsize).saturating_sub(reserved))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::stretch::tests::{S, lake, record};
+    use super::*;
+    use iolens_core::store::Budget;
+
+    #[test]
+    fn a_snapshot_is_named_and_no_budget_removes_it() {
+        let (dir, shelter) = lake();
+        record(&shelter.host_dir, 100, 50, 10);
+        let snapshots = Snapshots::new(dir.path(), &shelter.host_dir, 1 << 20, shelter.access);
+        let (name, kept) = snapshots.take(110 * S, 130 * S).unwrap();
+        assert_eq!((name.as_str(), kept.ios), (&*format!("snapshots/host=h/start_ns={}", 110 * S), 200));
+        let budget = Budget { keep_bytes: 1 << 20, access: shelter.access };
+        budget.make_room(dir.path(), None, 0, 200 * S).unwrap();
+        assert!(dir.path().join(&name).join("meta.json").exists());
+        assert!(Root::open(dir.path()).unwrap().unwrap().recordings().is_empty(), "it is no recording of the root");
+    }
+
+    #[test]
+    fn what_holds_nothing_or_does_not_fit_is_refused_and_leaves_nothing() {
+        let (dir, shelter) = lake();
+        record(&shelter.host_dir, 100, 50, 10);
+        let snapshots = |keep| Snapshots::new(dir.path(), &shelter.host_dir, keep, shelter.access);
+        let refused = |keep, from_s: i64, to_s: i64| snapshots(keep).take(from_s * S, to_s * S).unwrap_err();
+        assert!(refused(1 << 20, 10, 20).to_string().contains("no recording holds"));
+        let between = |from_ns, to_ns| snapshots(1 << 20).take(from_ns, to_ns).unwrap_err().to_string();
+        assert!(between(120 * S + 1, 120 * S + 9).contains("no I/O in this stretch"));
+        assert!(refused(u64::MAX, 110, 130).is::<NoRoom>());
+        let left = std::fs::read_dir(dir.path().join("snapshots/host=h")).unwrap().flatten();
+        assert_eq!(left.count(), 0);
+    }
+}

@@ -1,0 +1,390 @@
+//! A stretch of time, copied into a recording of its own that no budget of the root removes.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use iolens_core::model::{Device, Mark, Observation, RecorderCost, RecordingMeta, StoredFinding};
+use iolens_core::private::{Access, PrivateDir};
+use iolens_core::store::{
+    Recording, RecordingWriter, Root, WriterOptions, put_finding, read_findings, remove_recording, stored_bytes,
+};
+use iolens_recorder::{complete_rollups, devices_from, moved};
+
+use crate::engine::patience;
+
+/// The writer's clock is fed after so many observations.
+const TICK: usize = 4096;
+/// Ends the name of what is not whole yet; readers leave such names out.
+const UNFINISHED: &str = ".tmp";
+
+/// Where copies are kept.
+#[derive(Debug, Clone)]
+pub struct Shelter {
+    /// The directory of the host's recordings in the recording root.
+    pub host_dir: PathBuf,
+    /// The same in a root of copies, which is made with the first one.
+    pub into: PathBuf,
+    /// Who may read them.
+    pub access: Access,
+}
+
+/// A copy that grows.
+#[derive(Debug)]
+pub struct Stretch {
+    shelter: Shelter,
+    writer: RecordingWriter,
+    path: PathBuf,
+    devices: Vec<Device>,
+    from_unix_ns: i64,
+    copied_to_unix_ns: i64,
+    /// It has a limit, which sums would exceed: they can be computed from its I/Os.
+    is_limited: bool,
+    /// I/Os in it.
+    pub ios: u64,
+}
+
+/// A copy that is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Its directory.
+    pub path: PathBuf,
+    /// What it takes of the disk.
+    pub bytes: u64,
+    /// I/Os in it.
+    pub ios: u64,
+}
+
+impl Shelter {
+    /// Makes the directories that are missing.
+    fn open(&self) -> Result<()> {
+        let Some(root) = self.into.parent() else { bail!("{}: no place for copies", self.into.display()) };
+        for dir in [root, &self.into] {
+            let (parent, name) = PrivateDir::holding(dir, self.access)?;
+            parent.make_dir(&name).with_context(|| format!("{} cannot be made", dir.display()))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a killed process left unfinished.
+    pub fn clean(&self) {
+        for entry in std::fs::read_dir(&self.into).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.to_string_lossy().ends_with(UNFINISHED) && path.is_dir() {
+                // What cannot go is in nobody's way.
+                drop(remove_recording(&path, self.access));
+            }
+        }
+    }
+
+    /// The copies that are there, the oldest first, each with what it takes of the disk.
+    pub fn kept(&self) -> Result<Vec<(PathBuf, u64)>> {
+        let Some(root) = Root::open(&self.into)? else { return Ok(Vec::new()) };
+        root.recordings().iter().map(|r| Ok((r.path.clone(), stored_bytes(&r.path)?))).collect()
+    }
+
+    /// The recordings that hold something of a time, by time.
+    fn holding(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Vec<Recording>> {
+        let mut found = Vec::new();
+        let Some(root) = Root::open(&self.host_dir)? else { return Ok(found) };
+        for stored in root.recordings() {
+            // One that cannot be read, or is being removed, has nothing to copy.
+            let Ok((start_ns, end_ns)) = stored.span_unix_ns() else { continue };
+            if start_ns < to_unix_ns && end_ns >= from_unix_ns {
+                found.extend(Recording::open(&stored.path).ok());
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Stretch {
+    /// Begins a copy from `from_unix_ns` on, or from where there is something; `whole_only` hides it until it is finished.
+    ///
+    /// # Errors
+    /// No recording holds anything of the time, there is a copy from there on already, or the file system refuses.
+    pub fn begin(
+        shelter: &Shelter,
+        from_unix_ns: i64,
+        to_unix_ns: i64,
+        keep_bytes: Option<u64>,
+        whole_only: bool,
+    ) -> Result<Stretch> {
+        let held = shelter.holding(from_unix_ns, to_unix_ns)?;
+        let Some(first) = held.first() else { bail!("no recording holds anything of this time") };
+        shelter.open()?;
+        let from_unix_ns = from_unix_ns.max(first.meta().start_unix_ns);
+        let name = Root::recording_directory(from_unix_ns);
+        if shelter.into.join(&name).exists() {
+            bail!("there is a copy from this moment on already: {name}");
+        }
+        let path = shelter.into.join(if whole_only { name + UNFINISHED } else { name });
+        let meta = meta_from(first, from_unix_ns);
+        let devices = meta.devices.clone();
+        let access = shelter.access;
+        let options = WriterOptions { keep_bytes, access, devices_table: true, ..WriterOptions::default() };
+        let writer = RecordingWriter::create(&path, meta, options)?;
+        let shelter = shelter.clone();
+        Ok(Stretch {
+            shelter,
+            writer,
+            path,
+            devices,
+            from_unix_ns,
+            copied_to_unix_ns: from_unix_ns,
+            is_limited: keep_bytes.is_some(),
+            ios: 0,
+        })
+    }
+
+    /// Up to where it is copied, in Unix time.
+    pub fn copied_to_unix_ns(&self) -> i64 {
+        self.copied_to_unix_ns
+    }
+
+    /// Puts a remark at where it is copied to.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn mark(&mut self, text: &str) -> Result<()> {
+        let at_ns = self.copied_to_unix_ns - self.from_unix_ns;
+        let mark = Mark { at_ns, kind: "remark".to_owned(), text: text.to_owned() };
+        Ok(self.writer.push(&Observation::Mark(mark))?)
+    }
+
+    /// Copies what there is from where it ends up to `to_unix_ns`, as long as `goes_on` agrees to what it takes of the disk;
+    /// whether it did. `is_last`: losses that reach beyond are cut there.
+    ///
+    /// # Errors
+    /// Something cannot be read or written, or the time of a request is over.
+    pub fn up_to(&mut self, to_unix_ns: i64, is_last: bool, goes_on: impl Fn(u64) -> bool) -> Result<bool> {
+        for recording in self.shelter.holding(self.copied_to_unix_ns, to_unix_ns)? {
+            let shift_ns = self.from_unix_ns - recording.meta().start_unix_ns;
+            let from_ns = (self.copied_to_unix_ns - recording.meta().start_unix_ns).max(0);
+            let to_ns = to_unix_ns - recording.meta().start_unix_ns;
+            self.take_devices(&recording, shift_ns)?;
+            if self.copied_to_unix_ns == self.from_unix_ns {
+                self.copy_names_before(&recording, from_ns, shift_ns)?;
+            }
+            for (n, o) in recording.observations(from_ns..to_ns).enumerate() {
+                let mut o = o?;
+                if let Observation::Lost(lost) = &mut o {
+                    if lost.to_ns < from_ns || (lost.to_ns >= to_ns && !is_last) {
+                        continue;
+                    }
+                    lost.to_ns = lost.to_ns.min(to_ns);
+                }
+                self.ios += u64::from(matches!(o, Observation::Io(_)));
+                let at_ns = o.at_ns() - shift_ns;
+                self.writer.push(&moved(o, shift_ns))?;
+                if n % TICK == 0 && !self.tick(at_ns, &goes_on)? {
+                    return Ok(false);
+                }
+            }
+        }
+        self.copied_to_unix_ns = to_unix_ns.max(self.copied_to_unix_ns);
+        self.tick(self.copied_to_unix_ns - self.from_unix_ns, &goes_on)
+    }
+
+    fn tick(&mut self, at_ns: i64, goes_on: &impl Fn(u64) -> bool) -> Result<bool> {
+        patience::check()?;
+        self.writer.tick(at_ns.max(0))?;
+        let status = self.writer.status();
+        if status.full {
+            bail!("the disk is full");
+        }
+        Ok(goes_on(status.disk_bytes))
+    }
+
+    /// What was looked up before a stretch names what is in it.
+    fn copy_names_before(&mut self, recording: &Recording, from_ns: i64, shift_ns: i64) -> Result<()> {
+        let mut newest = std::collections::HashMap::new();
+        for batch in recording.names(i64::MIN..from_ns) {
+            newest.extend(batch?.into_iter().map(|name| (name.of, name)));
+        }
+        newest.into_values().try_for_each(|name| Ok(self.writer.push(&moved(Observation::Name(name), shift_ns))?))
+    }
+
+    fn take_devices(&mut self, recording: &Recording, shift_ns: i64) -> Result<()> {
+        let known: HashSet<(i32, String)> = self.devices.iter().map(|d| (d.id.0, d.name.clone())).collect();
+        let mut new = devices_from(&recording.meta().devices, shift_ns);
+        new.retain(|d| !known.contains(&(d.id.0, d.name.clone())));
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.devices.append(&mut new);
+        Ok(self.writer.set_devices(self.devices.clone())?)
+    }
+
+    /// Ends it at where it is copied to, or at `to_unix_ns` if that is earlier.
+    ///
+    /// # Errors
+    /// The file system refuses, or something cannot be read.
+    pub fn finish(self, to_unix_ns: i64) -> Result<Kept> {
+        let Stretch { shelter, writer, path, from_unix_ns, copied_to_unix_ns, is_limited, ios, .. } = self;
+        let to_unix_ns = to_unix_ns.min(copied_to_unix_ns);
+        writer.finish(to_unix_ns - from_unix_ns, RecorderCost::default())?;
+        if !is_limited {
+            complete_rollups(&path, shelter.access)?;
+        }
+        for recording in shelter.holding(from_unix_ns, to_unix_ns)? {
+            let shift_ns = from_unix_ns - recording.meta().start_unix_ns;
+            for f in read_findings(recording.path())? {
+                let (begins_ns, ends_ns) = (f.from_ns - shift_ns, f.to_ns - shift_ns);
+                if ends_ns >= 0 && begins_ns < to_unix_ns - from_unix_ns {
+                    let moved = StoredFinding { from_ns: begins_ns.max(0), to_ns: ends_ns, ..f };
+                    put_finding(&path, shelter.access, &moved)?;
+                }
+            }
+        }
+        let whole = path.with_file_name(Root::recording_directory(from_unix_ns));
+        if whole != path {
+            std::fs::rename(&path, &whole).with_context(|| format!("{} cannot be renamed", path.display()))?;
+        }
+        Ok(Kept { bytes: stored_bytes(&whole)?, path: whole, ios })
+    }
+
+    /// Removes it.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn discard(self) -> Result<()> {
+        let Stretch { shelter, writer, path, .. } = self;
+        drop(writer);
+        Ok(remove_recording(&path, shelter.access)?)
+    }
+}
+
+/// The description of a copy that begins at `from_unix_ns`.
+fn meta_from(first: &Recording, from_unix_ns: i64) -> RecordingMeta {
+    let meta = first.meta();
+    let shift_ns = from_unix_ns - meta.start_unix_ns;
+    RecordingMeta {
+        start_unix_ns: from_unix_ns,
+        start_monotonic_ns: meta.start_monotonic_ns.map(|ns| ns.saturating_add(shift_ns)),
+        end_ns: None,
+        devices: devices_from(&meta.devices, shift_ns),
+        cost: RecorderCost::default(),
+        tables: None,
+        ..meta.clone()
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use iolens_core::model::{DevId, Inode, Io, LossReason, Lost, Name, Named, Op, Source};
+    use iolens_core::store::{IoColumns, read_actors, read_rollups};
+    use std::path::Path;
+
+    pub const S: i64 = 1_000_000_000;
+
+    /// A root without recordings, and a place for copies.
+    pub fn lake() -> (tempfile::TempDir, Shelter) {
+        let dir = tempfile::tempdir().unwrap();
+        let host_dir = dir.path().join(Root::host_directory("h"));
+        std::fs::create_dir(&host_dir).unwrap();
+        let into = dir.path().join("copies").join(Root::host_directory("h"));
+        (dir, Shelter { host_dir, into, access: Access::OWNER })
+    }
+
+    /// A recording of `seconds` from `from_s` on with so many I/Os a second, which do not compress well.
+    pub fn record(host_dir: &Path, from_s: i64, seconds: i64, per_s: i64) {
+        let mut meta = RecordingMeta::new(Source::Ebpf, from_s * S);
+        meta.devices = vec![Device { size_bytes: Some(1 << 30), ..Device::named("sda", DevId::new(8, 0)) }];
+        let path = host_dir.join(Root::recording_directory(from_s * S));
+        let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+        let inode = Inode { fs_dev: 8, ino: 5, generation: None };
+        let name = Name { at_ns: 1, of: Named::File(inode), text: format!("/of {from_s}") };
+        writer.push(&Observation::Name(name)).unwrap();
+        for i in 0..seconds * per_s {
+            let mixed = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let sector = ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 24) as i64;
+            let io =
+                Io::new(i * S / per_s, DevId::new(8, 0), Op::READ, 4096, Some(sector % 90_000), sector % 9_000_000);
+            let (fs_dev, ino, tgid) = (Some(8), Some(5), Some((i % 3) as i32));
+            writer.push_ios(&[Io { sector: Some(sector), fs_dev, ino, tgid, ..io }]).unwrap();
+            if i % 1024 == 0 {
+                writer.tick(io.done_ns).unwrap();
+            }
+        }
+        let lost = Lost { ios: Some(3), ..Lost::somewhere(0, 2 * S, LossReason::RingFull) };
+        writer.push(&Observation::Lost(lost)).unwrap();
+        writer.finish(seconds * S, RecorderCost::default()).unwrap();
+    }
+
+    /// Unix times of all I/Os in a host's recordings.
+    pub fn times(host_dir: &Path) -> Vec<i64> {
+        let root = Root::open(host_dir).unwrap().unwrap();
+        let mut times = Vec::new();
+        for stored in root.recordings() {
+            let recording = Recording::open(&stored.path).unwrap();
+            for batch in recording.ios(0..i64::MAX, IoColumns::REQUIRED) {
+                times.extend(batch.unwrap().iter().map(|io| recording.meta().start_unix_ns + io.done_ns));
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn a_copy_over_two_recordings_has_all_of_both_in_its_own_time() {
+        let (_dir, shelter) = lake();
+        record(&shelter.host_dir, 100, 50, 10);
+        record(&shelter.host_dir, 150, 50, 10);
+        let finding = StoredFinding {
+            from_ns: 35 * S,
+            to_ns: 60 * S,
+            open: false,
+            kind: "stall".to_owned(),
+            severity: "critical".to_owned(),
+            device: None,
+            summary: String::new(),
+            evidence: "{}".to_owned(),
+        };
+        let first = shelter.host_dir.join(Root::recording_directory(100 * S));
+        put_finding(&first, shelter.access, &finding).unwrap();
+        let mut stretch = Stretch::begin(&shelter, 140 * S, 160 * S, None, true).unwrap();
+        assert!(stretch.up_to(155 * S, false, |_| true).unwrap());
+        assert!(shelter.kept().unwrap().is_empty(), "not whole yet");
+        assert!(stretch.up_to(160 * S, true, |_| true).unwrap());
+        let kept = stretch.finish(160 * S).unwrap();
+        assert_eq!((kept.ios, kept.bytes), (200, stored_bytes(&kept.path).unwrap()));
+        let expected: Vec<i64> =
+            times(&shelter.host_dir).into_iter().filter(|ns| (140 * S..160 * S).contains(ns)).collect();
+        assert_eq!(times(&shelter.into), expected);
+        let copy = Recording::open(&kept.path).unwrap();
+        assert_eq!((copy.meta().start_unix_ns, copy.meta().end_ns), (140 * S, Some(20 * S)));
+        let lost: Vec<(i64, i64)> = copy.lost(0..i64::MAX).iter().map(|l| (l.from_ns, l.to_ns)).collect();
+        assert_eq!(lost, [(10 * S, 12 * S)], "the first one's was before");
+        let names: Vec<String> =
+            copy.names(i64::MIN..i64::MAX).flat_map(|batch| batch.unwrap()).map(|n| n.text).collect();
+        assert_eq!(names, ["/of 100", "/of 150"], "looked up before it began, and in it");
+        let found = read_findings(&kept.path).unwrap();
+        assert_eq!((found.len(), found[0].from_ns, found[0].to_ns), (1, 0, 20 * S));
+        let (mut seconds, mut actors) = (0, 0);
+        read_rollups(&kept.path, 1, 0..i64::MAX, |_| seconds += 1).unwrap();
+        read_actors(&kept.path, 10, 0..i64::MAX, |_| actors += 1).unwrap();
+        assert!(seconds > 20 && actors > 4, "sums are there as in other recordings: {seconds} {actors}");
+    }
+
+    #[test]
+    fn what_is_not_whole_can_go() {
+        let (_dir, shelter) = lake();
+        record(&shelter.host_dir, 100, 50, 10);
+        assert!(Stretch::begin(&shelter, 500 * S, 600 * S, None, true).is_err(), "nothing then");
+        let mut stretch = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap();
+        assert_eq!(stretch.copied_to_unix_ns(), 100 * S, "where there is something");
+        assert!(!stretch.up_to(120 * S, true, |_| false).unwrap());
+        stretch.discard().unwrap();
+        assert!(std::fs::read_dir(&shelter.into).unwrap().next().is_none());
+        drop(Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap());
+        shelter.clean();
+        assert!(std::fs::read_dir(&shelter.into).unwrap().next().is_none(), "left by a kill");
+        let mut stretch = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap();
+        assert!(stretch.up_to(120 * S, true, |_| true).unwrap());
+        stretch.finish(120 * S).unwrap();
+        let again = Stretch::begin(&shelter, 90 * S, 120 * S, None, true).unwrap_err().to_string();
+        assert!(again.contains("already"), "{again}");
+    }
+}
