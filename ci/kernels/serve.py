@@ -6,7 +6,7 @@ import subprocess
 
 
 def health(found: pathlib.Path, step: str) -> dict:
-    return json.loads((found / f"{step}.health").read_text().split("\r\n\r\n", 1)[1])
+    return json.loads((found / f"{step}.health").read_bytes().split(b"\r\n\r\n", 1)[1])
 
 
 def ios(found: pathlib.Path, step: str, device: str = "") -> float:

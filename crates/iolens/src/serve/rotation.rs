@@ -169,7 +169,8 @@ impl Rotation {
             return;
         }
         if let Err(e) = session.rotate() {
-            self.later(&format!("{e:#}; the next recording cannot begin"), at_ns);
+            // Without its directory, which is another one each time: what is no news is said once.
+            self.later(&format!("the next recording cannot begin: {}", e.root_cause()), at_ns);
             return;
         }
         self.growing = session.path().clone();
