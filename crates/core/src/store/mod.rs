@@ -69,7 +69,9 @@ pub use findings::{put_finding, read_findings};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};
-pub use rollups::{read_rollups, rollup_steps, rollups_until, write_missing_rollups};
+pub use rollups::{
+    RollupHistograms, read_rollups, read_rollups_with, rollup_steps, rollups_until, write_missing_rollups,
+};
 pub use root::{Root, Stored};
 pub use stages::{read_stages, write_stages};
 pub use stream::Observations;

@@ -116,8 +116,23 @@ pub fn rollups_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
     sums::until(recording, ROLLUP, step_s)
 }
 
+/// Which histograms of rollups are read; those that are not come empty. They are most of what reading costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RollupHistograms {
+    /// [`Rollup::total`].
+    pub total: bool,
+    /// [`Rollup::device`].
+    pub device: bool,
+}
+
+impl RollupHistograms {
+    /// Both.
+    pub const ALL: RollupHistograms = RollupHistograms { total: true, device: true };
+}
+
 /// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
-/// file, within each in order; nothing if the recording has none. Damaged files are left out; what they are comes back.
+/// file, within each in order; nothing if the recording has none. Of damaged files what follows the damage is left out; what
+/// they are comes back.
 ///
 /// # Errors
 /// The directory or a file cannot be read.
@@ -125,9 +140,24 @@ pub fn read_rollups(
     recording: &Path,
     step_s: i32,
     range: Range<i64>,
+    take: impl FnMut(Rollup),
+) -> Result<Vec<String>, StoreError> {
+    read_rollups_with(recording, step_s, range, RollupHistograms::ALL, take)
+}
+
+/// The same with these histograms only.
+///
+/// # Errors
+/// As [`read_rollups`].
+pub fn read_rollups_with(
+    recording: &Path,
+    step_s: i32,
+    range: Range<i64>,
+    histograms: RollupHistograms,
     mut take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    sums::read(recording, ROLLUP, step_s, &range, rows_of, |r: Rollup| {
+    let rows = |group: &dyn RowGroupReader| rows_of(group, histograms);
+    sums::read(recording, ROLLUP, step_s, &range, rows, |r: Rollup| {
         if r.step_s == step_s && range.contains(&r.at_ns) {
             take(r);
         }
@@ -149,7 +179,7 @@ pub fn write_missing_rollups(
     sums::write_missing(recording, ROLLUP, access, files)
 }
 
-fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<Rollup>, ParquetError> {
+fn rows_of(group: &dyn RowGroupReader, wanted: RollupHistograms) -> Result<Vec<Rollup>, ParquetError> {
     let long = |name| required(name, column::<Int64Type>(group, name)?);
     let some = |name| column::<Int64Type>(group, name);
     let (step, dev) = (required("step_s", column::<Int32Type>(group, "step_s")?)?, column::<Int32Type>(group, "dev")?);
@@ -158,8 +188,14 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<Rollup>, ParquetError> {
     let (merges, errors, queue_sum) = (some("merges")?, some("errors")?, some("queue_sum_ns")?);
     let (busy, in_flight, max) = (some("busy_ns")?, some("in_flight_ns")?, some("in_flight_max")?);
     let lost = some("lost_ios")?;
-    let total = histograms(group, "total_buckets", "total_counts")?;
-    let device = histograms(group, "device_buckets", "device_counts")?;
+    let none = || vec![CallHistogram::default(); step.len()];
+    let mut total = if wanted.total { histograms(group, "total_buckets", "total_counts")? } else { none() };
+    let mut device = if wanted.device { histograms(group, "device_buckets", "device_counts")? } else { none() };
+    let lengths = [dev.len(), class.len(), at.len(), ios.len(), bytes.len(), device_sum.len(), merges.len()];
+    let more = [errors.len(), queue_sum.len(), busy.len(), in_flight.len(), max.len(), lost.len()];
+    if lengths.iter().chain(&more).chain(&[total.len(), device.len()]).any(|n| *n != step.len()) {
+        return Err(ParquetError::General("columns of different lengths".to_owned()));
+    }
     let row = |i: usize| {
         let flight = busy[i].zip(in_flight[i]).zip(max[i]);
         let flight =
@@ -177,15 +213,10 @@ fn rows_of(group: &dyn RowGroupReader) -> Result<Vec<Rollup>, ParquetError> {
             device_sum_ns: device_sum[i],
             flight,
             lost_ios: lost[i],
-            total: total[i].clone(),
-            device: device[i].clone(),
+            total: std::mem::take(&mut total[i]),
+            device: std::mem::take(&mut device[i]),
         }
     };
-    let lengths = [dev.len(), class.len(), at.len(), ios.len(), bytes.len(), device_sum.len(), merges.len()];
-    let more = [errors.len(), queue_sum.len(), busy.len(), in_flight.len(), max.len(), lost.len()];
-    if lengths.iter().chain(&more).chain(&[total.len(), device.len()]).any(|n| *n != step.len()) {
-        return Err(ParquetError::General("columns of different lengths".to_owned()));
-    }
     Ok((0..step.len()).map(row).collect())
 }
 
@@ -278,6 +309,12 @@ mod tests {
         written(dir.path(), 60, 1, &minutes(&all));
         assert!(read(dir.path(), 1, 0..i64::MAX).0 == all);
         assert!(read(dir.path(), 60, 0..i64::MAX).0 == minutes(&all));
+        let mut of_device = Vec::new();
+        let wanted = RollupHistograms { total: false, device: true };
+        read_rollups_with(dir.path(), 60, 0..i64::MAX, wanted, |r| of_device.push(r)).expect("readable");
+        let expected: Vec<Rollup> =
+            minutes(&all).into_iter().map(|r| Rollup { total: CallHistogram::default(), ..r }).collect();
+        assert!(of_device == expected);
         let part: Vec<Rollup> = all.iter().filter(|r| (900 * S..1000 * S).contains(&r.at_ns)).cloned().collect();
         assert!(part.len() == 200 && read(dir.path(), 1, 900 * S..1000 * S).0 == part);
     }

@@ -73,14 +73,14 @@ pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, S
     Ok(until_ns)
 }
 
-/// Gives `take` the rows of the row groups of `step_s` that meet `range`, file by file. Damaged files are left out; what they
-/// are comes back.
+/// Gives `take` the rows of the row groups of `step_s` that meet `range`, file by file, one group in memory at a time. Of a
+/// damaged file what comes after the damage is left out; what it is comes back.
 pub(super) fn read<R>(
     recording: &Path,
     table: &str,
     step_s: i32,
     range: &Range<i64>,
-    rows_of: fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
+    rows_of: impl Fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
     mut take: impl FnMut(R),
 ) -> Result<Vec<String>, StoreError> {
     let mut warnings = Vec::new();
@@ -89,19 +89,18 @@ pub(super) fn read<R>(
             continue;
         }
         let path = recording.join(table).join(&name);
-        let mut rows = Vec::new();
         let read = with_file(&path, |file| {
             let reader = SerializedFileReader::new(file).map_err(|e| damaged(&path, &e))?;
             for i in 0..reader.num_row_groups() {
                 let group = reader.get_row_group(i).map_err(|e| damaged(&path, &e))?;
                 if meets(&*group, range) {
-                    rows.extend(rows_of(&*group).map_err(|e| damaged(&path, &e))?);
+                    rows_of(&*group).map_err(|e| damaged(&path, &e))?.into_iter().for_each(&mut take);
                 }
             }
             Ok(())
         });
         match read {
-            Ok(()) => rows.into_iter().for_each(&mut take),
+            Ok(()) => {}
             Err(e @ StoreError::Damaged { .. }) => warnings.push(format!("{e}; its {table} is missing")),
             Err(e) => return Err(e),
         }

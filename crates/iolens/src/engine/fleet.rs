@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, Rollup};
-use iolens_core::store::{Recording, Root, Stored, read_rollups};
+use iolens_core::store::{Recording, RollupHistograms, Root, Stored, read_rollups_with};
 
 use super::patience;
 
@@ -190,7 +190,8 @@ fn sums_of(path: &std::path::Path, start_unix_ns: i64, range: Range<i64>) -> Res
     let mut by_id: BTreeMap<DevId, DeviceSums> = BTreeMap::new();
     let mut end_ns = 0;
     let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
-    for warning in read_rollups(path, MINUTE_S, first..range.end, |row| {
+    let wanted = RollupHistograms { total: true, device: false };
+    for warning in read_rollups_with(path, MINUTE_S, first..range.end, wanted, |row| {
         let Some(dev) = row.dev else { return };
         end_ns = end_ns.max(row.at_ns + MINUTE_NS);
         by_id.entry(dev).or_insert_with(DeviceSums::nothing).take(&row, start_unix_ns);

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{CallHistogram, Class, Io};
-use iolens_core::store::{IoColumns, Recording, read_rollups};
+use iolens_core::store::{IoColumns, Recording, RollupHistograms, read_rollups_with};
 
 use super::layers::Layers;
 use super::rows::DeviceFilter;
@@ -116,11 +116,13 @@ impl HeatPlan<'_> {
             );
         }
         if let Some((step_s, until_ns)) = carried {
-            let warnings = read_rollups(recording.path(), step_s, range.start..until_ns, |r| {
+            let total = self.part == Part::Total;
+            let wanted = RollupHistograms { total, device: !total };
+            let warnings = read_rollups_with(recording.path(), step_s, range.start..until_ns, wanted, |r| {
                 let Some(class) = r.class.filter(|_| r.dev.is_some_and(counts)) else { return };
                 if self.class.is_none_or(|c| c == class) {
                     let half_ns = i64::from(step_s) * second_ns / 2;
-                    let of = if self.part == Part::Total { &r.total } else { &r.device };
+                    let of = if total { &r.total } else { &r.device };
                     heat.columns[column_of(r.at_ns + half_ns, heat.column_ns).min(last)].merge(of);
                 }
             })?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{GroupBy, RollupTimeline, Row, TimelinePlan};
 use iolens_core::model::{DevId, Source};
-use iolens_core::store::{Recording, read_rollups, rollup_steps, rollups_until};
+use iolens_core::store::{Recording, RollupHistograms, read_rollups_with, rollup_steps, rollups_until};
 
 use super::source;
 
@@ -21,6 +21,16 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
         return Ok(None);
     }
     Ok(rollup_steps(recording.path())?.first().copied())
+}
+
+/// Of the rollups that are [`left`] the coarsest that make up rows of `step_ns`; the finest if none do.
+///
+/// # Errors
+/// The recording cannot be read.
+pub fn left_for(recording: &Recording, step_ns: i64) -> Result<Option<i32>> {
+    let Some(finest) = left(recording)? else { return Ok(None) };
+    let steps = rollup_steps(recording.path())?;
+    Ok(steps.into_iter().rev().find(|s| step_ns % (i64::from(*s) * SECOND_NS) == 0).or(Some(finest)))
 }
 
 /// Losses of the moment are in rollups before the I/Os beside them, which are complete a minute later: of a recording that is
@@ -99,7 +109,8 @@ pub fn rows(
 ) -> Result<Vec<Row>> {
     let mut timeline = RollupTimeline::new(plan.clone())?;
     let range = plan.window.from_ns..plan.window.to_ns;
-    let warnings = read_rollups(recording.path(), step_s, range, |r| {
+    let histograms = RollupHistograms { total: plan.extended, device: false };
+    let warnings = read_rollups_with(recording.path(), step_s, range, histograms, |r| {
         if r.dev.is_none_or(&counts) {
             timeline.push(&r);
         }
@@ -166,6 +177,8 @@ mod tests {
         assert_eq!(freed, Freed { of_ios: 1, ..Freed::default() });
         let trimmed = Recording::open(&path).expect("opens");
         assert_eq!(left(&trimmed).expect("readable"), Some(1));
+        let of = |step_s: i64| left_for(&trimmed, step_s * SECOND_NS).expect("readable");
+        assert_eq!([of(1), of(90), of(60), of(3600)], [Some(1), Some(1), Some(60), Some(60)]);
         let asked =
             window(1, 2 * SECOND_NS, GroupBy::All, &(10 * SECOND_NS + 5..70 * SECOND_NS - 9)).expect("possible");
         assert_eq!(asked, range);

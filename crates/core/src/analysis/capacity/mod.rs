@@ -76,7 +76,7 @@ pub struct Capacity {
     pub knee_in_flight_ci: Option<(f64, f64)>,
     /// Mean L over the windows.
     pub mean_in_flight: f64,
-    /// Percent of windows with I/O that lie beyond the knee ([`is_beyond`]).
+    /// Percent of windows with I/O that lie beyond the knee.
     pub saturated_percent: Option<f64>,
     /// Room left: `1 - X / X_max` at the mean load.
     pub headroom: Option<f64>,
