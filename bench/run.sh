@@ -14,5 +14,6 @@ section "What the recorder takes";                            bench/footprint.py
 for script in bench/*.sh; do
   case "$script" in bench/run.sh) ;; *) section "$script"; bash "$script" ;; esac
 done
+section "What serve costs and how fast it answers"; cargo build --release --quiet -p iolens-core --example root_store; bench/serve.py
 section "Rooms by themselves (criterion)"
 cargo bench --locked -p iolens-core
