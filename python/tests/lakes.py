@@ -60,11 +60,61 @@ def rollup_rows(ios: list[dict[str, Any]], step_s: int) -> list[dict[str, Any]]:
     return rows
 
 
-def write_table(path: Path, name: str, rows: list[dict[str, Any]]) -> None:
+ACTOR_STEPS_S = (10, 600)
+# What names an actor, and how it is called, by what the row is of.
+ACTORS = {"process": ("tgid", "comm"), "cgroup": ("cgroup", "path"), "file": ("fs_dev", "ino", "generation", "path")}
+PATHS = {41: "/system.slice/one.service", 42: "/kubepods/burstable/pod2f4e7a1c-0b0d-4a3c-9a1e-5d6f7a8b9c0d/" + "4a" * 32}
+
+
+def actor_rows(ios: list[dict[str, Any]], step_s: int, named: int = 20) -> list[dict[str, Any]]:
+    """Rows of one step; those after the first `named` of a slot, device and kind are others."""
+    slots: dict[tuple[int, int, str], dict[tuple[Any, ...], list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    for io in ios:
+        for by, names in ACTORS.items():
+            path = PATHS.get(io["cgroup"]) if by == "cgroup" else None
+            key = tuple({**io, "path": path}[name] for name in names)
+            slots[io["done_ns"] // (step_s * 10**9) * step_s * 10**9, io["dev"], by][key].append(io)
+    rows = []
+    for (at_ns, dev, by), actors in slots.items():
+        ranked = sorted(actors.items(), key=lambda a: -sum(i["device_ns"] + (i["queue_ns"] or 0) for i in a[1]))
+        sets = [(dict(zip(ACTORS[by], key, strict=True)), 0, of) for key, of in ranked[:named]]
+        sets.append(({}, 1, [io for _, of in ranked[named:] for io in of]))
+        for numbers, others, of in sets:
+            name = numbers.pop("comm", None) or numbers.pop("path", None)
+            at = {"step_s": step_s, "at_ns": at_ns, "dev": dev, "by": by, "others": others, "name": name, **numbers}
+            for cls in sorted({class_of(io["op"]) for io in of}):
+                rows.append({**at, "class": cls, **_sums([io for io in of if class_of(io["op"]) == cls])})
+    return sorted(rows, key=lambda row: row["at_ns"])
+
+
+def _sums(ios: list[dict[str, Any]]) -> dict[str, int | None]:
+    queues = [io["queue_ns"] for io in ios]
+    return {
+        "ios": len(ios),
+        "bytes": sum(io["bytes"] for io in ios),
+        "queue_sum_ns": None if None in queues else sum(queues),
+        "device_sum_ns": sum(io["device_ns"] for io in ios),
+    }
+
+
+def write_actors(path: Path, ios: list[dict[str, Any]], named: int = 20) -> None:
+    for number, step_s in enumerate(ACTOR_STEPS_S, 1):
+        write_table(path, "actors", actor_rows(ios, step_s, named), f"{step_s}s-{number:06}.parquet")
+
+
+def finding(kind: str, severity: str, device: str | None, from_ns: int) -> dict[str, Any]:
+    text = {"summary": f"a {kind}", "evidence": '{"p99_us":51000.0}'}
+    return {"from_ns": from_ns, "to_ns": from_ns + 5, "open": 0, "kind": kind, "severity": severity, "device": device, **text}
+
+
+FINDINGS = [finding("stall", "warning", "sda", 100), finding("slow-io", "info", None, 200)]
+
+
+def write_table(path: Path, name: str, rows: list[dict[str, Any]], file: str = "000001.parquet") -> None:
     schema = arrow_schema(DEVICES if name == "devices" else BY_RELATION[name])
     schema = pa.schema([f for f in schema if f.name not in ("host", "start_ns")])
-    (path / name).mkdir()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path / name / "000001.parquet")
+    (path / name).mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path / name / file)
 
 
 def make_root(root: Path, ios: int = 400) -> dict[tuple[str, int], list[dict[str, Any]]]:
@@ -78,6 +128,8 @@ def make_root(root: Path, ios: int = 400) -> dict[tuple[str, int], list[dict[str
             path = root / f"host={host.replace('/', '%2F')}" / f"start_ns={start_ns}"
             write_recording(path, rows, meta)
             write_table(path, "rollup", rollup_rows(rows, 1) + rollup_rows(rows, 60))
+            write_actors(path, rows)
+            write_table(path, "findings", FINDINGS)
             if host != "b":
                 devices = [
                     {"dev": d["id"], "name": d["name"], "kind": d["kind"], "stable_id": d.get("stable_id") or "", "model": ""}

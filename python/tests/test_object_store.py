@@ -75,6 +75,10 @@ def test_a_bucket_answers_as_the_directory_does(bucket: tuple[Path, str]) -> Non
     sql = "select host, start_ns, at_unix_ns, device, stable_id, class, bytes, comm from ios order by all"
     assert there.query(sql).equals(here.query(sql))
     assert there.devices.fetchall() != []
+    for relation in ("actors", "actors_10s", "findings", "containers"):
+        sql = f"select * from {relation} order by all"
+        assert there.query(sql).equals(here.query(sql)), relation
+        assert here.query(sql).num_rows > 0, relation
     one = "select count(*) as n from ios where host = 'c/1'"
     assert there.query(one).to_pylist() == here.query(one).to_pylist() == [{"n": 800}]
 

@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import FIXTURES, START_NS
 from lakes import make_root
+from test_actors import DAY_NS, answer
+from test_actors import write_lake as write_actors_lake
 from test_containers import write_lake
 from test_object_store import free_port
 
@@ -116,6 +119,7 @@ def test_answers_are_those_of_duckdb(cluster: Any, root: Path) -> None:
         "select host, stable_id, kind, dev, size_bytes from devices where start_ns = 1795000000000000000",
         "select host, class, bucket, low_ns, sum(ios) as n from buckets where part = 'total' group by 1, 2, 3, 4",
         "select host, class, percentile_disc(0.99) within group (order by device_ns) as p99_ns from ios group by 1, 2",
+        "select * from findings",
     ):
         assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), sql)
     assert spark.query("select * from requests").num_rows == 0
@@ -127,6 +131,17 @@ def test_pods_are_those_of_duckdb(cluster: Any, tmp_path: Path) -> None:
     assert_same(spark.noisy("pod").to_pylist(), duck.noisy("pod").to_pylist(), "pod")
     sql = "select * from containers"
     assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), sql)
+
+
+def test_actors_and_findings_are_those_of_duckdb(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_actors_lake(tmp_path)
+    spark, duck = iolens.lake(tmp_path, engine="spark", spark=cluster), iolens.lake(tmp_path)
+    for relation in ("actors", "actors_10s"):
+        sql = f"select a.* from {relation} a"
+        assert_same(spark.query(sql).to_pylist(), duck.query(sql).to_pylist(), relation)
+    for relation, root in (("actors", tmp_path), ("findings", FIXTURES / "lake")):
+        asked = (iolens.lake(root, engine="spark", spark=cluster), iolens.lake(root))
+        assert_same(*(answer(relation, lake, START_NS + DAY_NS, monkeypatch) for lake in asked), relation)
 
 
 def test_the_cluster_has_its_workers(cluster: Any) -> None:

@@ -17,10 +17,15 @@ def _extract(text: str, pattern: str, group: int) -> str:
     return f"nullif(regexp_extract({text}, '{pattern}', {group}), '')"
 
 
-# Of `names`: a row for each control group, with what its path and the kubelet's names say.
+# Of `names`, and of `actors`, which have the paths when the names are gone with the single I/Os: a row for each control group,
+# with what its path and the kubelet's names say.
 CONTAINERS = f"""
-with paths as (
-    select host, start_ns, id as cgroup, max(text) as path from raw_names where kind = 'cgroup' group by host, start_ns, id),
+with called as (
+    select host, start_ns, id, text from raw_names where kind = 'cgroup'
+    union all
+    select a.host, a.start_ns, a.cgroup as id, a.name as text from raw_actors a
+    where a.step_s = 600 and a.by = 'cgroup' and a.cgroup is not null and a.name is not null),
+paths as (select host, start_ns, id as cgroup, max(text) as path from called group by host, start_ns, id),
 pods as (
     select host as p_host, start_ns as p_start, id as p_id, max(text) as name from raw_names where kind = 'pod'
     group by host, start_ns, id),

@@ -227,7 +227,7 @@ class DuckEngine:
             partition_base_dir=files.root,
         )
         self.connection.register(name, data)
-        columns = ", ".join(f"cast({c.name} as {duck_type(c.sql)}) as {c.name}" for c in table.columns)
+        columns = ", ".join(f'cast("{c.name}" as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns)
         return f"select host, start_ns, {columns} from {name}"
 
     def define(self, name: str, sql: str) -> None:

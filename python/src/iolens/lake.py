@@ -32,7 +32,8 @@ class Lake:
 
     The relations are the tables of the format with `host`, `start_ns`, `at_unix_ns` (absolute), `device`, `stable_id`, `model`
     and `kind` before their columns; `buckets` has the histograms of `rollup` row by row, `containers` whose each
-    control group is.
+    control group is. `actors` says who caused the I/O of each ten minutes, `actors_10s` of each ten seconds where they are
+    left; `findings` (in SQL) what was reported while it was recorded.
     """
 
     def __init__(self, root: str, engine: str = "duckdb", spark: Any = None) -> None:
@@ -191,11 +192,26 @@ def views() -> dict[str, str]:
     return found
 
 
+# A device's name may have been another disk's before: then neither is meant.
+_FINDINGS_VIEW = """
+with disks as (
+    select host as d_host, start_ns as d_start, device as d_device,
+           case when min(stable_id) = max(stable_id) then min(stable_id) end as stable_id,
+           case when min(model) = max(model) then min(model) end as model
+    from named_devices group by host, start_ns, device)
+select t.host, t.start_ns, t.start_ns + t.from_ns as at_unix_ns, t.device, d.stable_id, d.model, t.kind, t.severity, t.summary,
+       t.start_ns + t.to_ns as to_unix_ns, t.open, t.from_ns, t.to_ns, t.evidence
+from raw_findings t left join disks d on d_host = t.host and d_start = t.start_ns and d_device = t.device"""
+
+
 def _view(table: Table) -> str:
+    if table.relation == "findings":
+        return _FINDINGS_VIEW
     columns = ", ".join(f"t.{name} as own_kind" if name == "kind" else f"t.{name}" for name in table.names)
     before = f"t.host, t.start_ns, t.start_ns + t.{table.time} as at_unix_ns"
     if "dev" not in table.names:
         return f"select {before}, {columns.replace('own_kind', 'kind')} from raw_{table.directory} t"
     of_op = f", {CLASS_OF_OP} as class" if table.relation == "ios" else ""
     joined = "left join named_devices d on d.host = t.host and d.start_ns = t.start_ns and d.dev = t.dev"
-    return f"select {before}, {_DEVICE}, {columns}{of_op} from raw_{table.directory} t {joined}"
+    chosen = "" if table.step_s is None else f" where t.step_s = {table.step_s}"
+    return f"select {before}, {_DEVICE}, {columns}{of_op} from raw_{table.directory} t {joined}{chosen}"

@@ -115,6 +115,16 @@ class Recording:
         return self.table("rollup")
 
     @property
+    def actors(self) -> duckdb.DuckDBPyRelation:
+        """Who caused most I/O time in each ten minutes; rows of one slot and actor add up."""
+        return self.table("actors")
+
+    @property
+    def actors_10s(self) -> duckdb.DuckDBPyRelation:
+        """The same of each ten seconds, as long as the size limit leaves them."""
+        return self.table("actors_10s")
+
+    @property
     def processes(self) -> duckdb.DuckDBPyRelation:
         """I/Os, bytes and time of each process on the devices that sums count."""
         return self._actors("process")
@@ -143,7 +153,7 @@ class Recording:
         if "end" not in self._made:
             ends = [self.meta.end_ns or 0]
             for table in TABLES if self.meta.end_ns is None else [BY_RELATION["ios"]]:
-                if table.relation != "rollup":
+                if table.directory not in ("rollup", "actors"):
                     self._view(table)
                     [(found,)] = self.connection.sql(f"select max({table.time}) from {table.relation}").fetchall()
                     ends.append(found or 0)
@@ -226,18 +236,18 @@ class Recording:
 
     @property
     def findings(self) -> duckdb.DuckDBPyRelation:
-        """The findings of the program's report; `evidence` is JSON."""
+        """The findings of the program's report; `evidence` is JSON. Those that were stored are `table("findings")`."""
         rows = [
             [f.get(k) for k in ("kind", "device", "start_s", "end_s", "severity", "summary")] + [json.dumps(f.get("evidence"))]
             for f in self.report().get("findings", [])
         ]
         self.connection.execute(
-            "create or replace table findings (kind varchar, device varchar, start_s double, end_s double, "
+            "create or replace table report_findings (kind varchar, device varchar, start_s double, end_s double, "
             "severity varchar, summary varchar, evidence varchar)"
         )
         if rows:
-            self.connection.executemany("insert into findings values (?, ?, ?, ?, ?, ?, ?)", rows)
-        return self.connection.table("findings")
+            self.connection.executemany("insert into report_findings values (?, ?, ?, ?, ?, ?, ?)", rows)
+        return self.connection.table("report_findings")
 
     # How.
 
@@ -263,6 +273,8 @@ class Recording:
             return
         files = self._files(table)
         sql = select_sql(self.connection, table, files) if files else empty_sql(table)
+        if table.step_s is not None:
+            sql = f"select * from ({sql}) where step_s = {table.step_s}"
         if table.relation == "ios":
             names = [(d.dev, d.name) for d in self.devices]
             self.connection.execute("create table device_names (dev integer, name varchar)")
@@ -349,7 +361,7 @@ def label_sql(by: str, to_ns: int) -> str:
 
 def empty_sql(table: Table) -> str:
     """A table without rows."""
-    columns = ", ".join(f"cast(null as {duck_type(c.sql)}) as {c.name}" for c in table.columns)
+    columns = ", ".join(f'cast(null as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns)
     return f"select {columns} where false"
 
 
@@ -374,5 +386,7 @@ def select_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[
     for column in table.columns:
         if column.required and column.name not in have:
             raise IolensError(f"the table {table.directory} of {files[0]} has no column {column.name}")
-    columns = [f"cast({c.name if c.name in have else 'null'} as {duck_type(c.sql)}) as {c.name}" for c in table.columns]
+    # `by` of the actors is a word of SQL, too.
+    cells = {c.name: f'"{c.name}"' if c.name in have else "null" for c in table.columns}
+    columns = [f'cast({cells[c.name]} as {duck_type(c.sql)}) as "{c.name}"' for c in table.columns]
     return f"select {', '.join((['host', 'start_ns'] if hive else []) + columns)} from {source}"

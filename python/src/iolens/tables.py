@@ -16,12 +16,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its directory, the name of its relation, its column of time, its columns."""
+    """A table: its directory, the name of its relation, its column of time, its columns.
+
+    `step_s`: the relation has the rows of this step alone, as those of another describe the same I/Os.
+    """
 
     directory: str
     relation: str
     time: str
     columns: tuple[Column, ...]
+    step_s: int | None = None
 
     @property
     def in_lake(self) -> Table:
@@ -45,12 +49,17 @@ def _columns(text: str) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _table(directory: str, time: str, columns: str, relation: str | None = None) -> Table:
-    return Table(directory, relation or directory, time, _columns(columns))
+def _table(directory: str, time: str, columns: str, relation: str | None = None, step_s: int | None = None) -> Table:
+    return Table(directory, relation or directory, time, _columns(columns), step_s)
 
 
 _CALLS = " ".join(
     f"bigint: {call}_after_ns {call}_ns {call}_bytes int: {call}_how" for call in ("io1", "io2", "io3", "io4", "slowest")
+)
+
+_ACTORS = (
+    "int: step_s! bigint: at_ns! int: dev! string: class! by! int: others! string: name int: tgid bigint: cgroup "
+    "int: fs_dev bigint: ino generation ios! bytes! queue_sum_ns device_sum_ns!"
 )
 
 TABLES = (
@@ -96,6 +105,14 @@ TABLES = (
         "int: step_s! bigint: at_ns! int: dev string: class! bigint: ios! bytes! merges errors queue_sum_ns "
         "device_sum_ns! busy_ns in_flight_ns in_flight_max lost_ios "
         "list: total_buckets! total_counts! device_buckets! device_counts!",
+    ),
+    # Ten minutes stay as long as the recording does, ten seconds go with the rollups of a second.
+    _table("actors", "at_ns", _ACTORS, step_s=600),
+    _table("actors", "at_ns", _ACTORS, relation="actors_10s", step_s=10),
+    _table(
+        "findings",
+        "from_ns",
+        "bigint: from_ns! to_ns! int: open! string: kind! severity! device summary! evidence!",
     ),
 )
 
