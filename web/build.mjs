@@ -10,7 +10,7 @@ const here = new URL(".", import.meta.url).pathname;
 async function tests() {
   await build({
     absWorkingDir: here,
-    entryPoints: { "unit.test": "test/unit.test.ts", synth: "test/synth.ts" },
+    entryPoints: { "unit.test": "test/unit.test.ts", "live.test": "test/live.test.ts", synth: "test/synth.ts" },
     outdir: "dist/test",
     bundle: true,
     platform: "node",
@@ -20,7 +20,7 @@ async function tests() {
   });
 }
 
-async function page(name, entry, libraries) {
+async function page(name, entry, libraries, connects = "") {
   const result = await build({
     absWorkingDir: here,
     entryPoints: [entry],
@@ -39,7 +39,7 @@ async function page(name, entry, libraries) {
   const js = `${libraries}${text(".js").replaceAll("</script", "<\\/script")}`;
   const css = text(".css");
   const hash = (s) => `'sha256-${createHash("sha256").update(s).digest("base64")}'`;
-  const csp = `default-src 'none'; script-src ${hash(js)}; style-src ${hash(css)}; img-src data:; base-uri 'none'; form-action 'none'`;
+  const csp = `default-src 'none'; script-src ${hash(js)}; style-src ${hash(css)}; img-src data:; ${connects}base-uri 'none'; form-action 'none'`;
   const parts = { CSP: csp, CSS: css, JS: js };
   const template = await readFile(`${here}page.html`, "utf8");
   const html = template.replace(/__(CSP|CSS|JS)__/g, (_, name) => parts[name]);
@@ -56,7 +56,7 @@ if (process.argv.includes("--test")) {
 } else {
   for (const name of ["report", "lab", "fleet"]) await rm(`${here}dist/${name}.html`, { force: true });
   const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
-  await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`);
+  await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
   await page("lab", "src/lab/main.ts", "");
   await page("fleet", "src/fleet/main.ts", "");
 }

@@ -1,6 +1,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import "./files/style.css";
+import "./live/style.css";
 import { AXIS_LEFT, AXIS_RIGHT } from "./charts/base";
 import { HeatChart } from "./charts/heat";
 import { PANELS } from "./charts/panels";
@@ -9,6 +10,8 @@ import type { PageData } from "./generated/page";
 import { h, onFrame } from "./dom";
 import { filesPart } from "./files/part";
 import { follow } from "./link";
+import type { Said } from "./live/feed";
+import { Live } from "./live/strip";
 import { embedded, show } from "./page";
 import { Distributions } from "./sections/distributions";
 import { Findings } from "./sections/findings";
@@ -19,10 +22,24 @@ import { InView, Toolbar } from "./sections/toolbar";
 import { Store } from "./store";
 import { onTheme, watch } from "./theme";
 import { tooltip } from "./tooltip";
-import { type NoData, ViewBar } from "./view";
+import { type NoData, ViewBar, served } from "./view";
+
+/** A page that no server made may connect to none: the policy of all pages allows the one that they came from. */
+function connectNowhere(): void {
+  document.head.append(h("meta", { "http-equiv": "Content-Security-Policy", content: "connect-src 'none'" }));
+}
+
+/** What happens now on the machine of the server, unless the page is about another one's recordings. */
+function live(data: PageData): HTMLElement | string {
+  const here = !new URLSearchParams(location.search).has("host");
+  if (!data.view?.live || !served() || !here) return "";
+  const known = (said: Said) => data.findings.some((f) => f.kind === said.kind && (f.device ?? null) === said.device);
+  return new Live(data.view.now_unix_s, known).root;
+}
 
 function build(data: PageData): void {
   watch();
+  if (!data.view || !served()) connectNowhere();
   const store = new Store(data);
   const toolbar = new Toolbar(store);
   const inView = new InView(store);
@@ -40,7 +57,7 @@ function build(data: PageData): void {
   const main = h("main", {}, findings.root, time, quiet ? null : whole, deviceTables(store), new Actors(store).root, filesPart(data.files ?? undefined, store), quality(data), definitions);
   const footer = h("footer", { text: `Made by ${data.writer}. ${data.view ? "The server that made it answers only questions that its address asks." : "This file is complete: it loads nothing and sends nothing."}` });
   const bar = data.view ? new ViewBar(data.view, store).root : "";
-  document.body.replaceChildren(bar, header(data), main, footer, tooltip());
+  document.body.replaceChildren(bar, header(data), live(data), main, footer, tooltip());
 
   const draw = () => {
     findings.update();

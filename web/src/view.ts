@@ -19,6 +19,8 @@ export interface NoData {
 
 /** Shorter than this there is little to see beside single I/Os. */
 const MIN_SPAN_S = 0.1;
+/** A server that is well answers sooner. */
+const PATIENCE_MS = 10_000;
 /** Spans that can be chosen, up to now. */
 const SPANS: [string, number][] = [["1 min", 60], ["5 min", 300], ["15 min", 900], ["1 h", 3600], ["6 h", 21600], ["1 day", 86400]];
 
@@ -124,18 +126,39 @@ export class ViewBar {
     e.preventDefault();
   }
 
-  /** Shows what is new, unless the reader looks at something closely or elsewhere. */
+  /** Shows what is new, unless the reader looks at something closely or elsewhere, or the server does not answer. */
   #refresh(): void {
     const { refresh_s } = this.view;
     this.#status.textContent = `live, every ${format.span(refresh_s)}`;
-    const again = () => {
-      if (document.hidden || this.#zoomed() || this.store?.finding) {
-        this.#status.textContent = this.#zoomed() || this.store?.finding ? "paused while zoomed in" : "paused";
-        window.setTimeout(again, 1000);
-      } else location.reload();
+    const again = async () => {
+      const busy = this.#zoomed() || Boolean(this.store?.finding);
+      if (document.hidden || busy) this.#status.textContent = busy ? "paused while zoomed in" : "paused";
+      else if (await answers("healthz")) return location.reload();
+      else this.#status.textContent = "the server does not answer, trying again";
+      window.setTimeout(() => void again(), 1000);
     };
-    window.setTimeout(again, refresh_s * 1000);
+    window.setTimeout(() => void again(), refresh_s * 1000);
   }
+}
+
+/** Whether a server answers at all, well or not. A page that is loaded anew from one that does not is gone. */
+async function answers(address: string): Promise<boolean> {
+  if (!served()) return true;
+  const patience = new AbortController();
+  const timer = window.setTimeout(() => patience.abort(), PATIENCE_MS);
+  try {
+    await fetch(address, { method: "HEAD", cache: "no-store", signal: patience.signal });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Whether the page came from a server, and is no file of a page that did. */
+export function served(): boolean {
+  return location.protocol.startsWith("http");
 }
 
 /** For `<input type=datetime-local>`, in UTC. */
