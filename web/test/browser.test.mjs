@@ -513,4 +513,25 @@ describe("a fleet", { skip: missing ?? false }, () => {
       await close(page);
     });
   }
+
+  test("names the hosts of which nothing could be read, and says why", async () => {
+    const data = synth.fleet();
+    const place = "/srv/lake/host=%3Cb%3Eweb1/start_ns=1795458537206326386/meta.json";
+    data.notes.push(`${place}: damaged: no JSON; left out`);
+    const page = await open(await written("unread.html", data, "fleet"));
+    assert.equal(await page.locator("#unread h2").textContent(), "Nothing of <b>web1 could be read");
+    assert.match(await page.locator("#unread li").textContent(), /^<b>web1.*damaged: no JSON; left out$/);
+    assert.match(await page.locator(".facts").textContent(), /Hosts73/, "60 rows, 12 for the next time, and this one");
+    assert.doesNotMatch(await page.locator(".notes").textContent(), /web1/);
+    await close(page);
+  });
+
+  test("of which nothing is known says why, and no more", async () => {
+    const none = { ...synth.fleet(), hosts: [], devices: [], hosts_left_out: 0, from_unix_s: 0, to_unix_s: 0, notes: ["/srv/lake: no recordings"] };
+    const page = await open(await written("none.html", none, "fleet"));
+    assert.equal(await page.locator("[role=alert]").textContent(), "/srv/lake: no recordings");
+    assert.equal(await page.locator("table").count(), 0);
+    assert.doesNotMatch(await page.locator("body").textContent(), /1970/);
+    await close(page);
+  });
 });

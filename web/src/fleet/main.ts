@@ -6,38 +6,51 @@ import * as format from "../format";
 import { embedded, show } from "../page";
 import { type Column, Table, numeric } from "../sections/table";
 import { watch } from "../theme";
+import { type Unread, unread } from "./unread";
 
 /** Around the minute that a link leads to, in seconds. */
 const AROUND_S = 120;
 
 function build(data: FleetDocument): void {
   watch();
+  const without = unread(data);
   const facts: [string, string][] = [
-    ["Hosts", format.count(data.hosts.length + data.hosts_left_out)],
+    ["Hosts", format.count(data.hosts.length + without.hosts.length + data.hosts_left_out)],
     ["Disks", format.count(data.hosts.reduce((n, x) => n + x.disks, 0))],
     ["I/Os", format.short(data.hosts.reduce((n, x) => n + x.ios, 0))],
     ["From", moment(data.from_unix_s)],
     ["To", moment(data.to_unix_s)],
   ];
+  // Without any host there is no time either, only why.
+  const nothing = data.hosts.length === 0 && data.to_unix_s === 0;
   const header = h(
     "header",
     { class: "top" },
     h("div", { class: "title" }, h("h1", { text: "Fleet" }), h("span", { class: "brand", text: "iolens" })),
-    h("dl", { class: "facts" }, ...facts.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })))),
-    times(data),
+    !nothing && h("dl", { class: "facts" }, ...facts.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })))),
+    !nothing && times(data),
   );
-  const notes = [...data.notes];
+  const { notes } = without;
   if (data.hosts_left_out > 0) notes.unshift(`${format.count(data.hosts_left_out)} hosts are not read yet: load the page again to go on.`);
   const main = h(
     "main",
     { class: "fleet" },
-    notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((text) => h("li", { text }))),
-    h("p", { class: "rule", text: "The worst first: I/O time beyond what the median disk of the same model takes for as many reads and writes. A name leads to that host, in the minute in which most time was spent in flight." }),
-    h("section", { id: "hosts" }, new Table<HostRow>("Hosts", HOSTS, data.hosts, 1, "No host.").root),
-    h("section", { id: "disks" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
+    notes.length > 0 && h("ul", { class: "notes", role: nothing && "alert" }, ...notes.map((text) => h("li", { text }))),
+    without.hosts.length > 0 && unreadable(without.hosts),
+    !nothing && h("p", { class: "rule", text: "The worst first: I/O time beyond what the median disk of the same model takes for as many reads and writes. A name leads to that host, in the minute in which most time was spent in flight." }),
+    !nothing && h("section", { id: "hosts" }, new Table<HostRow>("Hosts", HOSTS, data.hosts, 1, "No host.").root),
+    !nothing && h("section", { id: "disks" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
   );
   fill(document.body, header, main, h("footer", { text: "From the sums of each minute; loops and layers above disks are left out." }));
   document.documentElement.dataset["ready"] = performance.now().toFixed(0);
+}
+
+/** Hosts without a row, and why. */
+function unreadable(hosts: Unread[]): HTMLElement {
+  const [first, ...others] = hosts;
+  const title = others.length === 0 && first ? `Nothing of ${first.host} could be read` : `Nothing of ${format.count(hosts.length)} hosts could be read`;
+  const row = ({ host, reasons }: Unread) => h("li", {}, h("b", { text: host }), ...reasons.map((text) => h("p", { text })));
+  return h("section", { id: "unread", role: "alert" }, h("h2", { text: title }), h("ul", {}, ...hosts.map(row)));
 }
 
 /** Ways to other stretches: up to the newest recording. */
