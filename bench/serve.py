@@ -6,20 +6,16 @@
 Needs root and fio. DIR is a store that examples/root_store made (made here otherwise, 1 GB); each named part runs, all by default.
 Waiting depends on what else runs; CPU time per answer is printed beside it.
 """
-import argparse, http.client, json, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+import argparse, contextlib, http.client, json, os, pathlib, random, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
 import urllib.parse
+
+from disk import loop_device
 
 PROGRAM = os.environ.get("IOLENS", "target/release/iolens")
 MAKER = os.environ.get("ROOT_STORE", "target/release/examples/root_store")
 ADDRESS = ("127.0.0.1", 19952)
 HZ = os.sysconf("SC_CLK_TCK")
 DEVICES = 100
-
-
-def loop_device(path: str, mib: int) -> str:
-    with open(path, "wb") as f:
-        f.truncate(mib << 20)
-    return subprocess.run(["losetup", "--find", "--show", path], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def fio(device: str, seconds: float, *more: str) -> subprocess.Popen:
@@ -86,9 +82,9 @@ def follow(stop: threading.Event) -> None:
 
 
 def cost(work: pathlib.Path, options) -> None:
-    device = loop_device("/dev/shm/iolens-bench-serve", 512)
-    name, out = os.path.basename(device), {"record": [], "serve": [], "serve, a live page": []}
-    try:
+    out = {"record": [], "serve": [], "serve, a live page": []}
+    with loop_device(512) as device:
+        name = os.path.basename(device)
         for i in range(options.rounds):
             for kind, values in out.items():
                 root, stop = work / f"{kind}-{i}".replace(" ", ""), threading.Event()
@@ -105,9 +101,6 @@ def cost(work: pathlib.Path, options) -> None:
                 stop.set()
                 service.end()
                 shutil.rmtree(root)
-    finally:
-        subprocess.run(["losetup", "-d", device], check=False)
-        os.remove("/dev/shm/iolens-bench-serve")
     base = statistics.median(out["record"])
     for kind, values in out.items():
         m = statistics.median(values)
@@ -175,9 +168,8 @@ def answers(work: pathlib.Path, options) -> None:
 
 
 def clients(work: pathlib.Path, options) -> None:
-    device, root = loop_device("/dev/shm/iolens-bench-serve", 512), work / "clients"
-    try:
-        service, stop, statuses = serve(root, "-d", os.path.basename(device)), threading.Event(), {}
+    with loop_device(512) as device:
+        service, stop, statuses = serve(work / "clients", "-d", os.path.basename(device)), threading.Event(), {}
 
         def one() -> None:
             while not stop.is_set():
@@ -191,15 +183,11 @@ def clients(work: pathlib.Path, options) -> None:
         health = json.loads(ask("/healthz")[1])
         print(f"32 clients: {health['ios'] / options.seconds:,.0f} I/O/s recorded, {health['lost_ios']} lost, answers by status {statuses}")
         service.end()
-    finally:
-        subprocess.run(["losetup", "-d", device], check=False)
-        os.remove("/dev/shm/iolens-bench-serve")
 
 
 def metrics(work: pathlib.Path, options) -> None:
-    backing = [f"/dev/shm/iolens-bench-{i}" for i in range(DEVICES)]
-    devices = [loop_device(path, 4) for path in backing]
-    try:
+    with contextlib.ExitStack() as stack:
+        devices = [stack.enter_context(loop_device(4)) for _ in range(DEVICES)]
         service = serve(work / "metrics", *(word for d in devices for word in ("-d", os.path.basename(d))))
         job = ["--name=x", "--direct=1", "--rw=randrw", "--bs=4k", "--ioengine=libaio", "--iodepth=4", "--number_ios=400"]
         subprocess.run(["fio", *job, "--filename=" + ":".join(devices), "--minimal"], stdout=subprocess.DEVNULL, check=True)
@@ -218,10 +206,6 @@ def metrics(work: pathlib.Path, options) -> None:
             cpu = (service.cpu_s() - before) * 1e3 / n
             print(f"/metrics of {DEVICES} devices that read and write, {what}: {size / 1024:.0f} KiB, {statistics.median(took):.1f} ms, {cpu:.1f} ms of CPU")
         service.end()
-    finally:
-        for device, path in zip(devices, backing):
-            subprocess.run(["losetup", "-d", device], check=False)
-            os.remove(path)
 
 
 def main() -> None:

@@ -9,16 +9,12 @@ memory or the most descriptors or threads grow from the second third of the time
 import argparse, collections, json, os, pathlib, random, re, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
 import urllib.error, urllib.parse, urllib.request
 
+from disk import loop_device
+
 PROGRAM = os.environ.get("IOLENS", "target/release/iolens")
 ADDRESS = "127.0.0.1:19951"
 # Beside its own growth: what an allocator keeps more or less of from one minute to the next.
 MAX_GROWTH_MIB = 8
-
-
-def loop_device(path: pathlib.Path, mib: int) -> str:
-    with open(path, "wb") as f:
-        f.truncate(mib << 20)
-    return subprocess.run(["losetup", "--find", "--show", path], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def loads(raw: str, mount: pathlib.Path, seconds: int) -> list[subprocess.Popen]:
@@ -135,9 +131,8 @@ def main() -> None:
     if os.geteuid() != 0 or not all(map(shutil.which, ("fio", "mkfs.ext4", "losetup"))):
         sys.exit("SKIP: root, fio, losetup and mkfs.ext4 are needed")
     seconds, keep = int(options.minutes * 60), options.keep_mib << 20
-    with tempfile.TemporaryDirectory(prefix="iolens-soak.") as name, tempfile.TemporaryDirectory(dir="/dev/shm") as ram:
+    with tempfile.TemporaryDirectory(prefix="iolens-soak.") as name, loop_device(512) as raw, loop_device(1024) as formatted:
         place, root = pathlib.Path(name), pathlib.Path(name) / "root"
-        raw, formatted = loop_device(pathlib.Path(ram) / "raw", 512), loop_device(pathlib.Path(ram) / "ext4", 1024)
         mount = place / "mount"
         mount.mkdir()
         recorder, running = None, []
@@ -165,8 +160,6 @@ def main() -> None:
                 p.kill()
                 p.wait()
             subprocess.run(["umount", "-l", mount], check=False)
-            for device in (raw, formatted):
-                subprocess.run(["losetup", "-d", device], check=False)
     thirds = [samples[i * len(samples) // 3:(i + 1) * len(samples) // 3] for i in range(3)]
     for what in ("rss_mib", "fds", "threads"):
         values = ["/".join(f"{f(s[what] for s in part):.0f}" for f in (statistics.median, max)) for part in thirds]
