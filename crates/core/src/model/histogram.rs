@@ -78,12 +78,13 @@ impl Histogram {
         if self.counts.is_empty() {
             self.first = from;
         }
-        let more = self.first.saturating_sub(from);
-        self.counts.splice(0..0, std::iter::repeat_n(0, more));
-        self.first -= more;
-        if to > self.first + self.counts.len() {
-            self.counts.resize(to - self.first, 0);
-        }
+        let before = self.first.saturating_sub(from);
+        let after = to.saturating_sub(self.first + self.counts.len());
+        // There are many histograms, and few octaves more to come.
+        self.counts.reserve_exact(before + after);
+        self.counts.splice(0..0, std::iter::repeat_n(0, before));
+        self.first -= before;
+        self.counts.resize(self.counts.len() + after, 0);
     }
 
     /// Adds all of `other`.

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::analysis::stream::device_index::DeviceIndex;
+use crate::analysis::stream::requests::grow_slowly;
 pub use crate::analysis::stream::series::{Series, Slot};
 use crate::analysis::stream::spread::{Edge, Flow, Level};
 use crate::analysis::stream::window::Window;
@@ -247,6 +248,7 @@ impl Cells {
         let later = cells.iter().rev().take(8).take_while(|c| c.slot > slot).count();
         let after = if later < 8 { cells.len() - later } else { cells.partition_point(|c| c.slot <= slot) };
         if after == 0 || cells[after - 1].slot < slot {
+            grow_slowly(cells);
             cells.insert(after, Cell { slot, ..Cell::default() });
             self.total += 1;
             return &mut cells[after];

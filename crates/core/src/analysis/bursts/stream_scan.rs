@@ -2,6 +2,7 @@
 
 use crate::analysis::bursts::SampledView;
 use crate::analysis::bursts::scan::{Bin, Excess, Sizes, segment};
+use crate::analysis::stream::requests::grow_slowly;
 use crate::analysis::stream::window::Window;
 
 /// Submissions are counted in bins of 1 ms.
@@ -66,7 +67,10 @@ impl BurstScan {
                 bin.ios += 1;
                 bin.bytes += bytes;
             }
-            _ => self.bins.push(Bin { at, ios: 1, bytes }),
+            _ => {
+                grow_slowly(&mut self.bins);
+                self.bins.push(Bin { at, ios: 1, bytes });
+            }
         }
     }
 

@@ -15,7 +15,7 @@ pub(in crate::analysis::periodicity) struct Chains<'a> {
     onsets: &'a [f64],
     evidence: Vec<f64>,
     steps: Vec<Step>,
-    /// What a beat adds, by how many onsets came within the last five periods.
+    /// What a beat adds, by how many more onsets than usual came within the last five periods.
     gains: Vec<Option<[f64; 3]>>,
 }
 
@@ -50,35 +50,38 @@ impl<'a> Chains<'a> {
             let rate = mean_rate.max(recent as f64 / (5.0 * period));
             let mut missed = 0.0;
             wide.map(|wide| {
-                let by_chance = 1.0 - (-2.0 * wide * rate).exp();
-                let gain = (KEPT / by_chance).ln() + missed;
-                missed += ((1.0 - KEPT) / (1.0 - by_chance).max(1e-9)).ln().min(0.0);
+                // A beat that is missed where chance would have had none either: exp(-expected).
+                let expected = 2.0 * wide * rate;
+                let gain = (KEPT / (1.0 - (-expected).exp())).ln() + missed;
+                missed += ((1.0 - KEPT).ln() + expected).min(0.0);
                 gain
             })
         };
+        // Up to this many the mean rate counts, and all gain the same.
+        let usual = (5.0 * period * mean_rate) as usize;
         evidence.clear();
         steps.clear();
         known.clear();
         let (mut recent, mut from) = (0, [0usize; 3]);
+        let windows = [0, 1, 2].map(|k| ((k + 1) as f64 * period + wide[k], (k + 1) as f64 * period - wide[k]));
         for (j, t) in onsets.iter().enumerate() {
             while t - onsets[recent] > 5.0 * period {
                 recent += 1;
             }
-            if known.len() <= j - recent {
-                known.resize(j - recent + 1, None);
+            let crowd = (j - recent).saturating_sub(usual);
+            if known.len() <= crowd {
+                known.resize(crowd + 1, None);
             }
-            let gain = *known[j - recent].get_or_insert_with(|| gains(j - recent));
+            let gain = *known[crowd].get_or_insert_with(|| gains(j - recent));
             let (mut best, mut step) = (0.0, Step { from: j as u32, first: j as u32, periods: 0 });
             for (k, from) in from.iter_mut().enumerate() {
-                let middle = t - (k + 1) as f64 * period;
-                let (earliest, latest) = (middle - wide[k], middle + wide[k]);
-                while *from < j && onsets[*from] < earliest {
-                    *from += 1;
-                }
-                for i in (*from..j).take_while(|i| onsets[*i] <= latest) {
-                    if evidence[i] + gain[k] > best {
-                        best = evidence[i] + gain[k];
-                        step = Step { from: i as u32, first: steps[i].first, periods: k as u8 + 1 };
+                let (earliest, latest) = (t - windows[k].0, t - windows[k].1);
+                *from += onsets[*from..j].iter().take_while(|at| **at < earliest).count();
+                let inside = onsets[*from..j].iter().zip(&evidence[*from..j]).take_while(|(at, _)| **at <= latest);
+                for (i, (_, before)) in inside.enumerate() {
+                    if before + gain[k] > best {
+                        best = before + gain[k];
+                        step = Step { from: (*from + i) as u32, first: steps[*from + i].first, periods: k as u8 + 1 };
                     }
                 }
             }

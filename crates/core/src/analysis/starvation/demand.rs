@@ -140,8 +140,8 @@ fn cells(arrivals: &[(i64, u32)], (from, to): (i64, i64), weight: impl Fn(u32) -
 /// Merges neighbours, the most alike first, until every step is at least `least`.
 fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
     let n = cells.len();
-    let mut next: Vec<usize> = (1..=n).collect();
-    let mut previous: Vec<usize> = (0..n).map(|i| i.wrapping_sub(1)).collect();
+    let mut next: Vec<u32> = (1..=n as u32).collect();
+    let mut previous: Vec<u32> = (0..n as u32).map(|i| i.wrapping_sub(1)).collect();
     let mut version = vec![0u32; n];
     // Each segment's is needed for every step to a neighbour.
     let mut fits: Vec<f64> = cells.iter().map(Segment::fit).collect();
@@ -149,29 +149,31 @@ fn merged(mut cells: Vec<Segment>, least: f64) -> Vec<Segment> {
     let step = |cells: &[Segment], fits: &[f64], i: usize, j: usize| {
         (2.0 * (fits[i] + fits[j] - cells[i].and(&cells[j]).fit())).max(0.0).to_bits()
     };
-    let first = (0..n.saturating_sub(1)).map(|i| Reverse((step(&cells, &fits, i, i + 1), i, 0)));
-    let mut heap: BinaryHeap<Reverse<(u64, usize, u32)>> = first.collect::<Vec<_>>().into();
-    while let Some(Reverse((bits, i, made))) = heap.pop() {
-        if made != version[i] || next[i] >= n {
+    let first = (0..n.saturating_sub(1)).map(|i| Reverse((step(&cells, &fits, i, i + 1), i as u32, 0)));
+    // As narrow as can be: most of the time goes into moving these.
+    let mut heap: BinaryHeap<Reverse<(u64, u32, u32)>> = first.collect::<Vec<_>>().into();
+    while let Some(Reverse((bits, at, made))) = heap.pop() {
+        let i = at as usize;
+        let gone = next[i] as usize;
+        if made != version[i] || gone >= n {
             continue;
         }
         if f64::from_bits(bits) >= least {
             break;
         }
-        let gone = next[i];
         cells[i] = cells[i].and(&cells[gone]);
         fits[i] = cells[i].fit();
         next[i] = next[gone];
         version[gone] = u32::MAX;
-        if next[i] < n {
-            previous[next[i]] = i;
+        if let Some(previous) = previous.get_mut(next[i] as usize) {
+            *previous = at;
         }
-        for left in [previous[i], i] {
-            if left < n && next[left] < n {
-                version[left] += 1;
-                heap.push(Reverse((step(&cells, &fits, left, next[left]), left, version[left])));
-            } else if left < n {
-                version[left] += 1;
+        for left in [previous[i], at] {
+            let Some(version) = version.get_mut(left as usize) else { continue };
+            *version += 1;
+            let (own, right) = (left as usize, next[left as usize] as usize);
+            if right < n {
+                heap.push(Reverse((step(&cells, &fits, own, right), left, *version)));
             }
         }
     }

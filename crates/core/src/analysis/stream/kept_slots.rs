@@ -25,6 +25,7 @@ impl<T: Default> KeptSlots<T> {
     fn find(&mut self, i: u32) -> usize {
         let place = match self.kept.last() {
             Some(last) if last.0 < i => self.kept.len(),
+            Some(last) if last.0 == i => self.kept.len() - 1,
             _ => self.kept.partition_point(|k| k.0 < i),
         };
         if self.kept.get(place).is_none_or(|k| k.0 != i) {

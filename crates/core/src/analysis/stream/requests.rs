@@ -60,6 +60,13 @@ pub struct Requests<T = Request> {
     lot: Shuffler,
 }
 
+/// Room for one more, an eighth more each time: of hundreds of devices, doubling leaves a third of the memory unused.
+pub(in crate::analysis) fn grow_slowly<T>(kept: &mut Vec<T>) {
+    if kept.len() == kept.capacity() {
+        kept.reserve_exact((kept.len() / 8).max(16));
+    }
+}
+
 impl<T> Requests<T> {
     /// Keeps at most `most`.
     pub fn new(most: usize) -> Requests<T> {
@@ -74,10 +81,7 @@ impl<T> Requests<T> {
         if self.kept.len() == self.most {
             self.halve();
         }
-        // A quarter more each time: of hundreds of devices, doubling leaves a third of the memory unused.
-        if self.kept.len() == self.kept.capacity() {
-            self.kept.reserve_exact((self.kept.len() / 4).clamp(16, self.most));
-        }
+        grow_slowly(&mut self.kept);
         self.kept.push(request);
     }
 
