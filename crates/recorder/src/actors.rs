@@ -7,6 +7,8 @@ use iolens_core::model::{Actor, ActorSums, Io, Name, Named};
 use iolens_core::rollup::{ACTOR_STEPS_S, ActorsBuilder, coarser_actors};
 use iolens_core::store::RecordingWriter;
 
+use crate::rollups::put_back;
+
 /// Some 16 MiB: with very many busy devices files are written more often.
 const MAX_WAITING: usize = 64 << 10;
 /// Names remembered in each of two generations: what is not looked up again during the life of the younger is forgotten.
@@ -94,9 +96,7 @@ impl Actors {
         self.names.put_into(&mut due);
         let [finer_s, coarser_s] = ACTOR_STEPS_S;
         if !(writer.write_actors(finer_s, &due)? && writer.write_actors(coarser_s, &coarser_actors(&due))?) {
-            // As with the rollups: what is more than memory should hold goes.
-            due.truncate(MAX_WAITING.saturating_sub(self.waiting.len()));
-            self.waiting.append(&mut due);
+            put_back(&mut self.waiting, due, MAX_WAITING);
         }
         Ok(())
     }

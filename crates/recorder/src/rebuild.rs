@@ -6,7 +6,8 @@ use anyhow::Result;
 use iolens_core::private::Access;
 use iolens_core::rollup::{ACTOR_STEPS_S, ActorsBuilder, RollupBuilder, coarser_actors, minutes};
 use iolens_core::store::{
-    IoColumns, Recording, actors_until, read_rollups, write_missing_actors, write_missing_rollups,
+    IoColumns, Recording, RollupHistograms, actors_until, read_rollups_with, write_missing_actors,
+    write_missing_rollups,
 };
 
 use crate::actors::KnownNames;
@@ -21,7 +22,8 @@ const REACH_NS: i64 = 60_000_000_000;
 /// The recording cannot be read or written.
 pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     let mut written_to_ns = 0;
-    read_rollups(path, 1, 0..i64::MAX, |r| written_to_ns = written_to_ns.max(r.at_ns + 1))?;
+    let histograms = RollupHistograms::NONE;
+    read_rollups_with(path, 1, 0..i64::MAX, histograms, |r| written_to_ns = written_to_ns.max(r.at_ns + 1))?;
     // Files end with a whole minute.
     let from_ns = (written_to_ns + MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
     let recording = Recording::open(path)?;
@@ -66,7 +68,7 @@ mod tests {
     use crate::rollups::Rollups;
     use iolens_core::model::{ActorKind, ActorSums, DevId, Inode, Io, Name, Named, Observation};
     use iolens_core::model::{Op, RecordingMeta, Rollup, Source};
-    use iolens_core::store::{RecordingWriter, WriterOptions, read_actors};
+    use iolens_core::store::{RecordingWriter, WriterOptions, read_actors, read_rollups};
 
     #[test]
     fn what_was_not_written_before_a_kill_is_computed_from_the_ios() {

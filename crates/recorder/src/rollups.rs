@@ -82,13 +82,17 @@ impl Rollups {
     fn write(&mut self, mut due: Vec<Rollup>, writer: &mut RecordingWriter) -> Result<()> {
         due.sort_by_key(|r| r.at_ns);
         if !(writer.write_rollups(1, &due)? && writer.write_rollups(60, &minutes(&due))?) {
-            // Without room for these there is none for I/Os either, from which they could be computed again: what is
-            // more than memory should hold goes.
-            due.truncate(MAX_WAITING.saturating_sub(self.waiting.len()));
-            self.waiting.append(&mut due);
+            put_back(&mut self.waiting, due, MAX_WAITING);
         }
         Ok(())
     }
+}
+
+/// Puts back what there was no room for. Then there is none for I/Os either, from which it could be computed again: what is
+/// more than `most` rows, all that memory should hold, goes.
+pub fn put_back<R>(waiting: &mut Vec<R>, mut due: Vec<R>, most: usize) {
+    due.truncate(most.saturating_sub(waiting.len()));
+    waiting.append(&mut due);
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub const ACTOR_STEPS_S: [i32; 2] = [10, 600];
 pub const MAX_ACTORS: usize = 20;
 /// A slot is complete so much later: the source may deliver completions late.
 const LATE_NS: i64 = 2 * SECOND_NS;
-/// Combinations of process, control group and file that are told apart in a slot of a device: 2 MiB. Beyond them files, and
+/// Combinations of process, control group and file that are kept apart in a slot of a device: 2 MiB. Beyond them files, and
 /// beyond twice as many processes and control groups too, count as others.
 const MAX_KEYS: usize = 1 << 14;
 

@@ -76,7 +76,7 @@ pub fn actors_until(recording: &Path, step_s: i32) -> Result<i64, StoreError> {
 }
 
 /// Gives `take` the actors of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by file;
-/// nothing if the recording has none. Damaged files are left out; what they are comes back.
+/// nothing if the recording has none. Of damaged files what follows the damage is left out; what they are comes back.
 ///
 /// # Errors
 /// The directory or a file cannot be read.
@@ -84,13 +84,9 @@ pub fn read_actors(
     recording: &Path,
     step_s: i32,
     range: Range<i64>,
-    mut take: impl FnMut(ActorSums),
+    take: impl FnMut(ActorSums),
 ) -> Result<Vec<String>, StoreError> {
-    sums::read(recording, ACTORS, step_s, &range, rows_of, |r: ActorSums| {
-        if r.step_s == step_s && range.contains(&r.at_ns) {
-            take(r);
-        }
-    })
+    sums::read(recording, ACTORS, step_s, &range, rows_of, |r| (r.step_s, r.at_ns), take)
 }
 
 /// Writes actors that are missing in a recording that no process writes to any more: `[finer, coarser]`.

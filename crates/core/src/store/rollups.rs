@@ -128,6 +128,8 @@ pub struct RollupHistograms {
 impl RollupHistograms {
     /// Both.
     pub const ALL: RollupHistograms = RollupHistograms { total: true, device: true };
+    /// None.
+    pub const NONE: RollupHistograms = RollupHistograms { total: false, device: false };
 }
 
 /// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
@@ -154,14 +156,10 @@ pub fn read_rollups_with(
     step_s: i32,
     range: Range<i64>,
     histograms: RollupHistograms,
-    mut take: impl FnMut(Rollup),
+    take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
     let rows = |group: &dyn RowGroupReader| rows_of(group, histograms);
-    sums::read(recording, ROLLUP, step_s, &range, rows, |r: Rollup| {
-        if r.step_s == step_s && range.contains(&r.at_ns) {
-            take(r);
-        }
-    })
+    sums::read(recording, ROLLUP, step_s, &range, rows, |r| (r.step_s, r.at_ns), take)
 }
 
 /// Writes rollups that are missing in a recording that no process writes to any more.

@@ -73,14 +73,15 @@ pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, S
     Ok(until_ns)
 }
 
-/// Gives `take` the rows of the row groups of `step_s` that meet `range`, file by file, one group in memory at a time. Of a
-/// damaged file what comes after the damage is left out; what it is comes back.
+/// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time. `key` says a
+/// row's step and beginning. Of a damaged file what follows the damage is left out; what it is comes back.
 pub(super) fn read<R>(
     recording: &Path,
     table: &str,
     step_s: i32,
     range: &Range<i64>,
     rows_of: impl Fn(&dyn RowGroupReader) -> Result<Vec<R>, ParquetError>,
+    key: impl Fn(&R) -> (i32, i64),
     mut take: impl FnMut(R),
 ) -> Result<Vec<String>, StoreError> {
     let mut warnings = Vec::new();
@@ -94,14 +95,15 @@ pub(super) fn read<R>(
             for i in 0..reader.num_row_groups() {
                 let group = reader.get_row_group(i).map_err(|e| damaged(&path, &e))?;
                 if meets(&*group, range) {
-                    rows_of(&*group).map_err(|e| damaged(&path, &e))?.into_iter().for_each(&mut take);
+                    let rows = rows_of(&*group).map_err(|e| damaged(&path, &e))?.into_iter();
+                    rows.filter(|r| key(r).0 == step_s && range.contains(&key(r).1)).for_each(&mut take);
                 }
             }
             Ok(())
         });
         match read {
             Ok(()) => {}
-            Err(e @ StoreError::Damaged { .. }) => warnings.push(format!("{e}; its {table} is missing")),
+            Err(e @ StoreError::Damaged { .. }) => warnings.push(format!("{e}; rows of {table} are missing")),
             Err(e) => return Err(e),
         }
     }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::{Flow, GroupKey};
-use iolens_core::model::{Actor, ActorSums, Class, Comm};
+use iolens_core::model::{Actor, ActorKind, ActorSums, Class, Comm};
 use iolens_core::store::{Recording, actor_steps, read_actors};
 
 use super::layers::Layers;
 use super::rows::{DeviceFilter, group_by, group_name};
 use super::view::{Tier, View};
-use super::{By, Format, RowArgs, WindowArgs, choose, rollups, source, window};
+use super::{By, Format, RowArgs, WindowArgs, choose, names, rollups, source, window};
 use crate::present::html::Names;
 
 /// Sums by class.
@@ -27,6 +27,8 @@ pub struct Actors {
     pub named: BTreeMap<String, Flows>,
     /// What recordings without single I/Os do not attribute to a name.
     pub others: Flows,
+    /// Of control groups: names of pods by path.
+    pub pods: BTreeMap<String, String>,
 }
 
 /// All I/O in `asked` on `devices` (none: all) by its cause.
@@ -38,6 +40,11 @@ pub fn actors(path: &Path, asked: &WindowArgs, by: By, devices: &[String]) -> Re
     let rows = RowArgs { step: Some(WHOLE_NS), by, format: Format::Json, extended: false };
     for chosen in choose::all(path, asked)? {
         let filter = DeviceFilter::of(&chosen.recording.meta().devices, devices)?;
+        if by == By::Cgroup {
+            let names = names::read(&chosen.recording, i64::MAX)?;
+            let of = |(id, pod)| Some((names.cgroups.get(&id)?.clone(), pod));
+            found.pods.extend(names.pods.into_iter().filter_map(of));
+        }
         if rollups::left(&chosen.recording)?.is_some() {
             stored(&chosen.recording, &chosen.window, by, &filter, &mut found)?;
             continue;
@@ -66,13 +73,13 @@ fn stored(recording: &Recording, asked: &WindowArgs, by: By, devices: &DeviceFil
     let whole = range.start.div_euclid(step_ns) * step_ns..range.end;
     let layers = if devices.is_all() { Layers::of(recording, group_by(by))? } else { Layers::default() };
     layers.say();
+    let kind = match by {
+        By::Process => ActorKind::Process,
+        By::Cgroup => ActorKind::Cgroup,
+        _ => ActorKind::File,
+    };
     let mut take = |row: ActorSums| {
-        let kind = match by {
-            By::Process => matches!(row.actor.kind(), iolens_core::model::ActorKind::Process),
-            By::Cgroup => matches!(row.actor.kind(), iolens_core::model::ActorKind::Cgroup),
-            _ => matches!(row.actor.kind(), iolens_core::model::ActorKind::File),
-        };
-        if !kind || !layers.counts(row.dev) || !devices.has(row.dev) {
+        if row.actor.kind() != kind || !layers.counts(row.dev) || !devices.has(row.dev) {
             return;
         }
         let sums = match name(&row) {

@@ -113,7 +113,7 @@ fn hosts_without_time_are_counted_not_forgotten() {
     let root = three_hosts();
     let opened = Root::open(root.path()).unwrap().unwrap();
     let late = read(&opened, (None, None), MINUTE_NS, &Remembered::default(), Instant::now());
-    // The first host may have been begun in time; the others are left out.
+    // The first host may have been started in time; the others are left out.
     assert!(late.map_or(true, |f| f.left_out > 0));
     // One of two recordings of a host: the time chooses.
     record(root.path(), "d", START + 3_600_000_000_000, &[("sda", "M1")]);

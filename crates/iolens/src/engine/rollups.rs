@@ -17,10 +17,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// # Errors
 /// The recording cannot be read.
 pub fn left(recording: &Recording) -> Result<Option<i32>> {
-    if recording.ios_stored() > 0 || recording.meta().source != Source::Ebpf {
-        return Ok(None);
-    }
-    Ok(rollup_steps(recording.path())?.first().copied())
+    Ok(all_left(recording)?.first().copied())
+}
+
+fn all_left(recording: &Recording) -> Result<Vec<i32>> {
+    let are_gone = recording.ios_stored() == 0 && recording.meta().source == Source::Ebpf;
+    if are_gone { Ok(rollup_steps(recording.path())?) } else { Ok(Vec::new()) }
 }
 
 /// Of the rollups that are [`left`] the coarsest that make up rows of `step_ns`; the finest if none do.
@@ -28,9 +30,9 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
 /// # Errors
 /// The recording cannot be read.
 pub fn left_for(recording: &Recording, step_ns: i64) -> Result<Option<i32>> {
-    let Some(finest) = left(recording)? else { return Ok(None) };
-    let steps = rollup_steps(recording.path())?;
-    Ok(steps.into_iter().rev().find(|s| step_ns % (i64::from(*s) * SECOND_NS) == 0).or(Some(finest)))
+    let steps = all_left(recording)?;
+    let coarsest = steps.iter().rev().find(|s| step_ns % (i64::from(**s) * SECOND_NS) == 0);
+    Ok(coarsest.or(steps.first()).copied())
 }
 
 /// Losses of the moment are in rollups before the I/Os beside them, which are complete a minute later: of a recording that is

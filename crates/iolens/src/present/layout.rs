@@ -167,7 +167,8 @@ pub fn number(v: Option<f64>, decimals: usize) -> String {
     v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| fixed(v, decimals))
 }
 
-/// A probability in words; shuffles and shifts, 999 of them, show none below a thousandth, and nobody acts on smaller ones.
+/// A probability in words. The 999 shuffles or shifts of a test resolve none below a thousandth, and smaller ones lead to no
+/// other decision.
 pub fn p_value(p: f64) -> String {
     if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }

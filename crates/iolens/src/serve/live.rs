@@ -50,7 +50,7 @@ struct Recent {
 }
 
 impl Feed {
-    /// That nobody watches yet.
+    /// Without subscribers.
     pub fn new() -> Arc<Feed> {
         Arc::new(Feed { rows: Sender::new(MAX_WAITING), recent: Mutex::default() })
     }

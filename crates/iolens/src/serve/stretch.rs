@@ -71,7 +71,7 @@ impl Shelter {
         for entry in std::fs::read_dir(&self.into).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.to_string_lossy().ends_with(UNFINISHED) && path.is_dir() {
-                // What cannot go is in nobody's way.
+                // What cannot be removed stays: no reader looks at it.
                 drop(remove_recording(&path, self.access));
             }
         }

@@ -241,7 +241,7 @@ fn damage_of_what_is_stored_is_said_and_left_out() {
         }
         let third = Serve::start(&root, &device, 3);
         let socket = PathBuf::from(format!("{}.sock", text(&root)));
-        assert_eq!(metric(&socket, "iolens_damaged_files"), Some(0.0), "nobody has read it yet");
+        assert_eq!(metric(&socket, "iolens_damaged_files"), Some(0.0), "not read yet");
         let (status, rows) = get(&socket, "/api/v1/series?from=-10m&step=10ms");
         assert_eq!(status, 200, "{rows}");
         let notes = rows["notes"].to_string();

@@ -1,10 +1,8 @@
 //! `actors`: who did it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
@@ -18,9 +16,8 @@ use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
 use super::params::Params;
 use super::{json, table};
-use crate::engine::actors::{Actors, Flows};
-use crate::engine::choose::{self, Chosen};
-use crate::engine::{self, By, WindowArgs, names};
+use crate::engine::actors::Flows;
+use crate::engine::{self, By};
 use crate::present::columns::TableFormat;
 use crate::present::workload::Workload;
 
@@ -71,15 +68,9 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     let names = [("process", By::Process), ("cgroup", By::Cgroup), ("file", By::File)];
     let by = params.one_of("by", &names)?.unwrap_or(By::Process);
     let format = params.one_of("format", &TableFormat::NAMES)?.unwrap_or(TableFormat::Json);
-    let said = app
-        .read(move || {
-            let found = engine::actors::actors(&place, &window, by, &devices)?;
-            let pods = if by == By::Cgroup { pods(&place, &window)? } else { BTreeMap::new() };
-            Ok((found, pods))
-        })
-        .await?;
-    let (found, pods) = said.answer;
-    let (mut actors, others) = ranked(found);
+    let said = app.read(move || engine::actors::actors(&place, &window, by, &devices)).await?;
+    let pods = said.answer.pods;
+    let (mut actors, others) = ranked(said.answer.named, said.answer.others);
     for actor in actors.iter_mut().filter(|_| by == By::Cgroup) {
         actor.workload = actor.name.as_ref().map(|path| Workload::of(path, pods.get(path).map(String::as_str)));
     }
@@ -88,17 +79,6 @@ pub async fn actors(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, P
     }
     let by = names.iter().find(|(_, b)| *b == by).map_or("process", |(name, _)| name);
     json(&ActorsDocument { schema_version: SCHEMA_VERSION, by, actors, others, notes: said.notes })
-}
-
-/// Names of pods by the paths of their control groups.
-fn pods(place: &Path, window: &WindowArgs) -> Result<BTreeMap<String, String>> {
-    let mut found = BTreeMap::new();
-    for Chosen { recording, .. } in choose::all(place, window)? {
-        let names = names::read(&recording, i64::MAX)?;
-        let of = |(id, pod)| Some((names.cgroups.get(&id)?.clone(), pod));
-        found.extend(names.pods.into_iter().filter_map(of));
-    }
-    Ok(found)
 }
 
 /// A class and its sums of one.
@@ -127,7 +107,7 @@ fn time_ns(flows: &Flows) -> i64 {
     flows.iter().fold(0, |sum, f| sum.saturating_add(f.total_ns))
 }
 
-fn ranked(Actors { named, mut others }: Actors) -> (Vec<Actor>, Actor) {
+fn ranked(named: BTreeMap<String, Flows>, mut others: Flows) -> (Vec<Actor>, Actor) {
     let mut found: Vec<(String, Flows)> = named.into_iter().filter(|(_, f)| f.iter().any(|f| f.ios > 0)).collect();
     found.sort_by_key(|(_, flows)| std::cmp::Reverse(time_ns(flows)));
     let all_ns: i64 = found.iter().fold(time_ns(&others), |sum, (_, f)| sum.saturating_add(time_ns(f)));
@@ -166,13 +146,13 @@ mod tests {
             flows
         };
         let found = (1..=30).map(|i| (format!("p{i:02}"), of(i * 1_000_000))).collect();
-        let (named, others) = ranked(Actors { named: found, others: of(1_000_000) });
+        let (named, others) = ranked(found, of(1_000_000));
         assert_eq!((named.len(), named[0].name.as_deref()), (MAX_ACTORS, Some("p30")));
         assert_eq!((others.write.ios, others.name.as_deref()), (22, None));
         let percent: f64 = named.iter().chain([&others]).filter_map(|a| a.io_time_percent).sum();
         assert!((percent - 100.0).abs() < 1e-9, "{percent}");
         assert_eq!(named[0].write.mean_us, Some(15_000.0));
-        let (none, others) = ranked(Actors::default());
+        let (none, others) = ranked(BTreeMap::new(), Flows::default());
         assert!(none.is_empty() && others.io_time_percent.is_none(), "a share of nothing is not known");
     }
 }
