@@ -1,7 +1,10 @@
 //! A disk of known speed without hardware: one file on a FUSE file system whose every request takes a programmed time,
-//! under a loop device with direct I/O. It notes what it really did, which on a busy machine is later than programmed.
+//! under a loop device with direct I/O. It holds zeros, or what was written to it. It notes what it really did, which on a
+//! busy machine is later than programmed.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +15,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, Request,
+    KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyWrite, Request, WriteFlags,
 };
 use iolens_observe::counters::monotonic_ns;
 
@@ -32,9 +35,18 @@ pub struct Served {
 
 struct Job {
     from_ns: i64,
+    due_ns: i64,
     programmed_ns: i64,
-    bytes: usize,
-    reply: ReplyData,
+    reply: Box<dyn FnOnce() + Send>,
+}
+
+static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+
+/// What a disk that keeps data has: the data in memory, and the time at which it has served all that came so far.
+struct Store {
+    data: File,
+    ns_per_byte: u64,
+    free_ns: Mutex<i64>,
 }
 
 /// How long the n-th request takes.
@@ -46,9 +58,25 @@ struct OneFile {
     requests: AtomicUsize,
     jobs: Mutex<Sender<Job>>,
     prompt: Once,
+    store: Option<Store>,
 }
 
 impl OneFile {
+    /// Replies when the request has taken its time: from its arrival, or, of a disk that keeps data, from when all before it
+    /// have been served, and as long for each byte.
+    fn answer(&self, from_ns: i64, bytes: usize, reply: Box<dyn FnOnce() + Send>) {
+        let n = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut programmed_ns = (self.programme)(n).as_nanos() as i64;
+        let mut due_ns = from_ns + programmed_ns;
+        if let Some(store) = &self.store {
+            programmed_ns += bytes as i64 * store.ns_per_byte as i64;
+            let mut free_ns = store.free_ns.lock().unwrap();
+            due_ns = from_ns.max(*free_ns) + programmed_ns;
+            *free_ns = due_ns;
+        }
+        self.jobs.lock().unwrap().send(Job { from_ns, due_ns, programmed_ns, reply }).unwrap();
+    }
+
     fn attributes(&self, ino: u64) -> FileAttr {
         let (kind, perm, size) =
             if ino == 1 { (FileType::Directory, 0o755, 0) } else { (FileType::RegularFile, 0o600, self.size) };
@@ -98,16 +126,41 @@ impl Filesystem for OneFile {
         _: &Request,
         _: INodeNo,
         _: FileHandle,
-        _: u64,
+        offset: u64,
         size: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let from_ns = monotonic_ns();
-        let n = self.requests.fetch_add(1, Ordering::Relaxed);
-        let programmed_ns = (self.programme)(n).as_nanos() as i64;
-        self.jobs.lock().unwrap().send(Job { from_ns, programmed_ns, bytes: size as usize, reply }).unwrap();
+        let (from_ns, bytes) = (monotonic_ns(), size as usize);
+        let Some(store) = &self.store else {
+            return self.answer(from_ns, bytes, Box::new(move || reply.data(&ZEROS[..bytes])));
+        };
+        let mut data = vec![0; bytes];
+        match store.data.read_exact_at(&mut data, offset) {
+            Ok(()) => self.answer(from_ns, bytes, Box::new(move || reply.data(&data))),
+            Err(_) => reply.error(Errno::EIO),
+        }
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let (from_ns, bytes) = (monotonic_ns(), data.len());
+        match self.store.as_ref().map(|s| s.data.write_all_at(data, offset)) {
+            Some(Ok(())) => self.answer(from_ns, bytes, Box::new(move || reply.written(bytes as u32))),
+            Some(Err(_)) => reply.error(Errno::EIO),
+            None => reply.error(Errno::EROFS),
+        }
     }
 }
 
@@ -119,15 +172,14 @@ fn prefer_this_thread() {
 
 fn serve(jobs: &Mutex<Receiver<Job>>, log: &Mutex<Vec<Served>>) {
     prefer_this_thread();
-    let zeros = vec![0u8; 1 << 20];
     loop {
         let Ok(job) = jobs.lock().unwrap().recv() else { return };
-        let left = job.from_ns + job.programmed_ns - monotonic_ns();
+        let left = job.due_ns - monotonic_ns();
         std::thread::sleep(Duration::from_nanos(left.max(0) as u64));
         // Before the reply: the other side may look at the log as soon as it has it.
         let served = Served { from_ns: job.from_ns, to_ns: monotonic_ns(), programmed_ns: job.programmed_ns };
         log.lock().unwrap().push(served);
-        job.reply.data(&zeros[..job.bytes]);
+        (job.reply)();
     }
 }
 
@@ -144,6 +196,26 @@ impl CalibratedDisk {
     /// `servers` requests at a time are served, each for as long as `programme` says, counted from its arrival. `None`,
     /// with a message, where the machine has no FUSE or no loop devices.
     pub fn new(mib: u64, servers: usize, programme: Programme) -> Option<CalibratedDisk> {
+        CalibratedDisk::with(mib, servers, programme, None)
+    }
+
+    /// One that keeps data, in memory, and serves one request after the other: each takes what `programme` says and
+    /// `ns_per_byte`, from when the one before it is served.
+    pub fn keeping_data(mib: u64, programme: Programme, ns_per_byte: u64) -> Option<CalibratedDisk> {
+        let data = tempfile::tempfile_in("/dev/shm").and_then(|f| f.set_len(mib << 20).map(|()| f));
+        match data {
+            Ok(data) => {
+                let store = Store { data, ns_per_byte, free_ns: Mutex::new(0) };
+                CalibratedDisk::with(mib, 1, programme, Some(store))
+            }
+            Err(e) => {
+                eprintln!("SKIP: no disk in memory: {e}");
+                None
+            }
+        }
+    }
+
+    fn with(mib: u64, servers: usize, programme: Programme, store: Option<Store>) -> Option<CalibratedDisk> {
         let mount = tempfile::tempdir().unwrap();
         let (jobs, asked) = channel();
         let file = OneFile {
@@ -152,6 +224,7 @@ impl CalibratedDisk {
             requests: AtomicUsize::new(0),
             jobs: Mutex::new(jobs),
             prompt: Once::new(),
+            store,
         };
         let mut config = Config::default();
         config.mount_options = vec![MountOption::FSName("programmed".to_owned())];
