@@ -78,7 +78,7 @@ fn rollups(dir: &Path, start_ns: i64, devices: u32) -> Result<(), AnyError> {
         });
         rows.collect::<Vec<Rollup>>()
     };
-    write_missing_rollups(&path, Access::OWNER, &[], &of_step(60, DAY_S))?;
+    write_missing_rollups(&path, Access::OWNER, [&[], &of_step(60, DAY_S), &of_step(3600, DAY_S)])?;
     Ok(())
 }
 

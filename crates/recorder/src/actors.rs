@@ -95,9 +95,12 @@ impl Actors {
         due.sort_by_key(|r| r.at_ns);
         self.names.put_into(&mut due);
         let [finer_s, coarser_s] = ACTOR_STEPS_S;
-        if !(writer.write_actors(finer_s, &due)? && writer.write_actors(coarser_s, &coarser_actors(&due))?) {
+        if !writer.write_actors(coarser_s, &coarser_actors(&due))? {
             put_back(&mut self.waiting, due, MAX_WAITING);
+            return Ok(());
         }
+        // As with the rollups: those that find no room are not tried again.
+        writer.write_actors(finer_s, &due)?;
         Ok(())
     }
 }

@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
+use iolens_core::model::Rollup;
 use iolens_core::private::Access;
-use iolens_core::rollup::{ACTOR_STEPS_S, ActorsBuilder, RollupBuilder, coarser_actors, minutes};
+use iolens_core::rollup::{
+    ACTOR_STEPS_S, ActorsBuilder, CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, coarser_actors, minutes,
+};
 use iolens_core::store::{
-    IoColumns, Recording, RollupHistograms, actors_until, read_rollups_with, write_missing_actors,
-    write_missing_rollups,
+    IoColumns, Recording, RollupHistograms, actors_until, read_rollups, read_rollups_with, rollup_steps,
+    write_missing_actors, write_missing_rollups,
 };
 
 use crate::actors::KnownNames;
@@ -21,11 +24,10 @@ const REACH_NS: i64 = 60_000_000_000;
 /// # Errors
 /// The recording cannot be read or written.
 pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
-    let mut written_to_ns = 0;
-    let histograms = RollupHistograms::NONE;
-    read_rollups_with(path, 1, 0..i64::MAX, histograms, |r| written_to_ns = written_to_ns.max(r.at_ns + 1))?;
-    // Files end with a whole minute.
-    let from_ns = (written_to_ns + MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
+    let [second_s, minute_s, _] = ROLLUP_STEPS_S;
+    // A recorder may be killed between the two files.
+    let (seconds_from_ns, minutes_from_ns) = (written_until(path, second_s)?, written_until(path, minute_s)?);
+    let from_ns = seconds_from_ns.min(minutes_from_ns);
     let recording = Recording::open(path)?;
     let mut builder = RollupBuilder::default();
     for ios in recording.ios(from_ns.saturating_sub(REACH_NS)..i64::MAX, columns()) {
@@ -34,15 +36,40 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     recording.lost(from_ns..i64::MAX).iter().for_each(|l| builder.lost(l));
     let mut rows = builder.finish();
     rows.retain(|r| r.at_ns >= from_ns);
-    write_missing_rollups(path, access, &rows, &minutes(&rows))?;
+    let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
+    let (seconds, of_minutes) = (&rows[first_of(seconds_from_ns)..], minutes(&rows[first_of(minutes_from_ns)..]));
+    let hours = hours_of(path, &of_minutes)?;
+    write_missing_rollups(path, access, [seconds, &of_minutes, &hours])?;
     complete_actors(&recording, access)?;
-    Ok(rows.len())
+    Ok(seconds.len())
+}
+
+/// Where the newest minute ends of which there are rollups of `step_s`: files hold whole minutes.
+fn written_until(path: &Path, step_s: i32) -> Result<i64> {
+    let (mut until_ns, histograms) = (0, RollupHistograms::NONE);
+    read_rollups_with(path, step_s, 0..i64::MAX, histograms, |r| until_ns = until_ns.max(r.at_ns + 1))?;
+    Ok((until_ns + MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS)
+}
+
+/// Of all minutes, those that are about to be written too; none if there are any hours: they are written last.
+fn hours_of(path: &Path, more: &[Rollup]) -> Result<Vec<Rollup>> {
+    let [_, minute_s, hour_s] = ROLLUP_STEPS_S;
+    if rollup_steps(path)?.contains(&hour_s) {
+        return Ok(Vec::new());
+    }
+    let mut hours = CoarserRollups::new(hour_s);
+    read_rollups(path, minute_s, 0..i64::MAX, |r| hours.add(&[r]))?;
+    hours.add(more);
+    Ok(hours.finish())
 }
 
 /// Who caused I/Os after what is written of that.
 fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
-    // Slots are written when they are complete: the next one begins where the last of them ends.
-    let from_ns = actors_until(recording.path(), ACTOR_STEPS_S[0])?;
+    // Slots are written when they are complete, the coarser before the finer ones: the next one begins where the last of them
+    // ends.
+    let [finer_from_ns, coarser_from_ns] = [0, 1].map(|i| actors_until(recording.path(), ACTOR_STEPS_S[i]));
+    let (finer_from_ns, coarser_from_ns) = (finer_from_ns?, coarser_from_ns?);
+    let from_ns = finer_from_ns.min(coarser_from_ns);
     let whose = IoColumns::QUEUE | IoColumns::TGID | IoColumns::COMM | IoColumns::CGROUP | IoColumns::FILE;
     let mut builder = ActorsBuilder::default();
     for ios in recording.ios(from_ns..i64::MAX, whose) {
@@ -54,7 +81,9 @@ fn complete_actors(recording: &Recording, access: Access) -> Result<()> {
         batch?.iter().for_each(|name| names.note(name));
     }
     names.put_into(&mut rows);
-    Ok(write_missing_actors(recording.path(), access, [&rows, &coarser_actors(&rows)])?)
+    let first_of = |from_ns: i64| rows.partition_point(|r| r.at_ns < from_ns);
+    let (finer, coarser) = (&rows[first_of(finer_from_ns)..], coarser_actors(&rows[first_of(coarser_from_ns)..]));
+    Ok(write_missing_actors(recording.path(), access, [finer, &coarser])?)
 }
 
 fn columns() -> IoColumns {
@@ -67,8 +96,8 @@ mod tests {
     use super::*;
     use crate::rollups::Rollups;
     use iolens_core::model::{ActorKind, ActorSums, DevId, Inode, Io, Name, Named, Observation};
-    use iolens_core::model::{Op, RecordingMeta, Rollup, Source};
-    use iolens_core::store::{RecordingWriter, WriterOptions, read_actors, read_rollups};
+    use iolens_core::model::{Op, RecordingMeta, Source};
+    use iolens_core::store::{RecordingWriter, WriterOptions, read_actors};
 
     #[test]
     fn what_was_not_written_before_a_kill_is_computed_from_the_ios() {
@@ -90,6 +119,12 @@ mod tests {
         writer.push(&Observation::Name(Name { at_ns: 7, of, text: "/f".to_owned() })).unwrap();
         writer.tick(1_000_000_000_000).unwrap();
         drop((writer, rollups));
+        // Killed between two files of the same rows: the coarser is there, the finer is not.
+        for (table, finer) in [("rollup", "1s-"), ("actors", "10s-")] {
+            let all = std::fs::read_dir(path.join(table)).unwrap().map(|e| e.unwrap().path());
+            let newest = all.filter(|p| p.file_name().unwrap().to_str().unwrap().starts_with(finer)).max();
+            std::fs::remove_file(newest.unwrap()).unwrap();
+        }
         let rows = |step| {
             let mut rows: Vec<Rollup> = Vec::new();
             read_rollups(&path, step, 0..i64::MAX, |r| rows.push(r)).unwrap();
@@ -97,9 +132,12 @@ mod tests {
         };
         let expected = whole.finish();
         let before = rows(1).len();
-        assert!(before > 0 && before < expected.len());
+        assert!(before < expected.len() && !rows(60).is_empty());
         assert_eq!(complete_rollups(&path, Access::OWNER).unwrap(), expected.len() - before);
         assert_eq!((rows(1), rows(60)), (expected.clone(), minutes(&expected)));
+        let mut hours = CoarserRollups::new(3600);
+        hours.add(&expected);
+        assert_eq!(rows(3600), hours.finish());
         assert_eq!(complete_rollups(&path, Access::OWNER).unwrap(), 0, "once");
         for step_s in ACTOR_STEPS_S {
             let mut actors = Vec::new();

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use iolens_core::model::{Io, Observation, Rollup};
-use iolens_core::rollup::{RollupBuilder, minutes};
+use iolens_core::rollup::{CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, minutes};
 use iolens_core::store::RecordingWriter;
 
 use crate::actors::Actors;
@@ -18,12 +18,22 @@ const MAX_WAITING: usize = 16 << 10;
 const SETTLED_NS: i64 = 5_000_000_000;
 
 /// Gathers and writes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Rollups {
     builder: RollupBuilder,
     actors: Actors,
     waiting: Vec<Rollup>,
     written_ns: i64,
+    /// Written at the end, as one file: a month of days is then read from thirty.
+    hours: CoarserRollups,
+}
+
+impl Default for Rollups {
+    fn default() -> Rollups {
+        let hours = CoarserRollups::new(ROLLUP_STEPS_S[2]);
+        let (builder, actors) = (RollupBuilder::default(), Actors::default());
+        Rollups { builder, actors, waiting: Vec::new(), written_ns: 0, hours }
+    }
 }
 
 impl Rollups {
@@ -76,14 +86,23 @@ impl Rollups {
         let mut due = std::mem::take(&mut self.waiting);
         due.append(&mut std::mem::take(&mut self.builder).finish());
         self.write(due, writer)?;
+        let hours = self.hours.finish();
+        // Without room: they are all in the minutes.
+        writer.write_rollups(ROLLUP_STEPS_S[2], &hours)?;
         self.actors.finish(writer)
     }
 
     fn write(&mut self, mut due: Vec<Rollup>, writer: &mut RecordingWriter) -> Result<()> {
         due.sort_by_key(|r| r.at_ns);
-        if !(writer.write_rollups(1, &due)? && writer.write_rollups(60, &minutes(&due))?) {
+        let [second, minute, _] = ROLLUP_STEPS_S;
+        let of_minutes = minutes(&due);
+        if !writer.write_rollups(minute, &of_minutes)? {
             put_back(&mut self.waiting, due, MAX_WAITING);
+            return Ok(());
         }
+        self.hours.add(&of_minutes);
+        // When room is short seconds go first: those that find none are not tried again, the minutes would be there twice.
+        writer.write_rollups(second, &due)?;
         Ok(())
     }
 }
@@ -122,7 +141,7 @@ mod tests {
         let files = || std::fs::read_dir(path.join("rollup")).unwrap().count();
         assert_eq!(files(), 4, "two of seconds, two of minutes");
         rollups.finish(&mut writer).unwrap();
-        assert_eq!(files(), 6);
+        assert_eq!(files(), 7, "and one of hours");
         writer.finish(seconds * 1_000_000_000, RecorderCost::default()).unwrap();
         let of = |step| {
             let mut rows = Vec::new();
@@ -131,6 +150,9 @@ mod tests {
         };
         let expected = whole.finish();
         assert_eq!(of(60), minutes(&expected));
+        let mut hours = CoarserRollups::new(3600);
+        hours.add(&expected);
+        assert_eq!(of(3600), hours.finish());
         assert_eq!(of(1), expected);
     }
 }

@@ -227,16 +227,43 @@ fn seconds(from_ns: i64, to_ns: i64) -> impl Iterator<Item = (i64, i64, i64)> {
     })
 }
 
+/// Lengths of slots in seconds: the first goes before the others when room is short; the last is written when a recording ends.
+pub const ROLLUP_STEPS_S: [i32; 3] = [1, 60, 3600];
+
 /// The same in minutes. Rows of one minute that are given in two calls make two rows, which add up.
 pub fn minutes(seconds: &[Rollup]) -> Vec<Rollup> {
-    const MINUTE_NS: i64 = 60 * SECOND_NS;
-    let mut minutes: BTreeMap<(i64, Option<DevId>, i32), Rollup> = BTreeMap::new();
-    for r in seconds {
-        let at_ns = r.at_ns / MINUTE_NS * MINUTE_NS;
-        let empty = || Rollup::empty(60, at_ns, r.dev, r.class);
-        minutes.entry((at_ns, r.dev, r.class.map_or(-1, |c| c as i32))).or_insert_with(empty).add(r);
+    let mut minutes = CoarserRollups::new(60);
+    minutes.add(seconds);
+    minutes.finish()
+}
+
+/// Rollups of a longer step, gathered from those of a shorter one that divides it.
+#[derive(Debug)]
+pub struct CoarserRollups {
+    step_s: i32,
+    rows: BTreeMap<(i64, Option<DevId>, i32), Rollup>,
+}
+
+impl CoarserRollups {
+    /// Of slots of so many seconds.
+    pub fn new(step_s: i32) -> CoarserRollups {
+        CoarserRollups { step_s, rows: BTreeMap::new() }
     }
-    minutes.into_values().collect()
+
+    /// Adds what shorter slots hold.
+    pub fn add(&mut self, finer: &[Rollup]) {
+        let step_ns = i64::from(self.step_s) * SECOND_NS;
+        for r in finer {
+            let at_ns = r.at_ns / step_ns * step_ns;
+            let empty = || Rollup::empty(self.step_s, at_ns, r.dev, r.class);
+            self.rows.entry((at_ns, r.dev, r.class.map_or(-1, |c| c as i32))).or_insert_with(empty).add(r);
+        }
+    }
+
+    /// All rows, by time.
+    pub fn finish(self) -> Vec<Rollup> {
+        self.rows.into_values().collect()
+    }
 }
 
 #[cfg(test)]

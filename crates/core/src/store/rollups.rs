@@ -1,4 +1,4 @@
-//! Rollups and devices as tables: `rollup/1s-NNNNNN.parquet`, `rollup/60s-NNNNNN.parquet`, `devices/000001.parquet`.
+//! Rollups and devices as tables: `rollup/1s-NNNNNN.parquet`, those of `60s` and `3600s`, `devices/000001.parquet`.
 //!
 //! Each step has files of its own, so that the seconds can go when the minutes shall stay. Not in the write-ahead log: what
 //! a killed recorder had not written can be computed from its I/Os again.
@@ -162,19 +162,18 @@ pub fn read_rollups_with(
     sums::read(recording, ROLLUP, step_s, &range, rows, |r| (r.step_s, r.at_ns), take)
 }
 
-/// Writes rollups that are missing in a recording that no process writes to any more.
+/// Writes rollups that are missing in a recording that no process writes to any more: those of each of [`crate::rollup::ROLLUP_STEPS_S`].
 ///
 /// # Errors
 /// The recording is another user's, or the file system refuses.
 pub fn write_missing_rollups(
     recording: &Path,
     access: Access,
-    seconds: &[Rollup],
-    minutes: &[Rollup],
+    [seconds, minutes, hours]: [&[Rollup]; 3],
 ) -> Result<(), StoreError> {
     // The seconds last: what is complete is judged by them.
-    let files = [(60, minutes), (1, seconds)].map(|(step_s, rows)| (step_s, !rows.is_empty(), encode_rollups(rows)));
-    sums::write_missing(recording, ROLLUP, access, files)
+    let file = |rows: &[Rollup]| (rows.first().map_or(0, |r| r.step_s), !rows.is_empty(), encode_rollups(rows));
+    sums::write_missing(recording, ROLLUP, access, [hours, minutes, seconds].map(file))
 }
 
 fn rows_of(group: &dyn RowGroupReader, wanted: RollupHistograms) -> Result<Vec<Rollup>, ParquetError> {

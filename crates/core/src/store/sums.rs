@@ -111,11 +111,11 @@ pub(super) fn read<R>(
 }
 
 /// Writes files, each with its step and whether it has rows, in a recording that no process writes to any more.
-pub(super) fn write_missing(
+pub(super) fn write_missing<const STEPS: usize>(
     recording: &Path,
     table: &str,
     access: Access,
-    written: [(i32, bool, Result<Vec<u8>, ParquetError>); 2],
+    written: [(i32, bool, Result<Vec<u8>, ParquetError>); STEPS],
 ) -> Result<(), StoreError> {
     if written.iter().all(|(_, has_rows, _)| !has_rows) {
         return Ok(());

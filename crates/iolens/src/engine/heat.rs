@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use iolens_core::analysis::timeline::GroupBy;
 use iolens_core::model::{CallHistogram, Class, Io};
+use iolens_core::rollup::ROLLUP_STEPS_S;
 use iolens_core::store::{IoColumns, Recording, RollupHistograms, read_rollups_with};
 
 use super::layers::Layers;
@@ -105,7 +106,13 @@ impl HeatPlan<'_> {
         let removed = rollups::left(recording)?;
         let mut carried = None;
         if self.part != Part::Queue {
-            let step_ns = if heat.column_ns >= 60 * second_ns { 60 * second_ns } else { second_ns };
+            let [second_s, minute_s, hour_s] = ROLLUP_STEPS_S.map(i64::from);
+            let step_ns = second_ns
+                * match heat.column_ns / second_ns {
+                    column_s if column_s >= 2 * hour_s => hour_s,
+                    column_s if column_s >= minute_s => minute_s,
+                    _ => second_s,
+                };
             if heat.column_ns >= 2 * second_ns {
                 carried = rollups::carrying(recording, step_ns, GroupBy::Device, &mut range)?;
             }

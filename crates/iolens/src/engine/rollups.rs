@@ -10,6 +10,7 @@ use iolens_core::store::{Recording, RollupHistograms, read_rollups_with, rollup_
 use super::source;
 
 const SECOND_NS: i64 = 1_000_000_000;
+const MINUTE_NS: i64 = 60 * SECOND_NS;
 
 /// The step in seconds of the finest rollups of a recording that has no single I/Os any more; `None` if it has them, or
 /// never had any.
@@ -20,18 +21,26 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
     Ok(all_left(recording)?.first().copied())
 }
 
+/// Whether rollups of `step_s` make up rows of `step_ns` in `range`. It is moved to where they begin and end, which may show in
+/// less than a day by a minute at most.
+fn make_up(step_s: i32, step_ns: i64, range: &Range<i64>, end_ns: i64) -> bool {
+    let own_ns = i64::from(step_s) * SECOND_NS;
+    let is_whole = range.start % own_ns == 0 && (range.end % own_ns == 0 || range.end >= end_ns);
+    step_ns % own_ns == 0 && (own_ns <= MINUTE_NS || is_whole || range.end - range.start >= 24 * own_ns)
+}
+
 fn all_left(recording: &Recording) -> Result<Vec<i32>> {
     let are_gone = recording.ios_stored() == 0 && recording.meta().source == Source::Ebpf;
     if are_gone { Ok(rollup_steps(recording.path())?) } else { Ok(Vec::new()) }
 }
 
-/// Of the rollups that are [`left`] the coarsest that make up rows of `step_ns`; the finest if none do.
+/// Of the rollups that are [`left`] the coarsest that make up rows of `step_ns` in `range`; the finest if none do.
 ///
 /// # Errors
 /// The recording cannot be read.
-pub fn left_for(recording: &Recording, step_ns: i64) -> Result<Option<i32>> {
+pub fn left_for(recording: &Recording, step_ns: i64, range: &Range<i64>) -> Result<Option<i32>> {
     let steps = all_left(recording)?;
-    let coarsest = steps.iter().rev().find(|s| step_ns % (i64::from(**s) * SECOND_NS) == 0);
+    let coarsest = steps.iter().rev().find(|s| make_up(**s, step_ns, range, recording.end_ns()));
     Ok(coarsest.or(steps.first()).copied())
 }
 
@@ -55,7 +64,7 @@ pub fn carrying(
     }
     for step_s in rollup_steps(recording.path())?.into_iter().rev() {
         let own_ns = i64::from(step_s) * SECOND_NS;
-        if step_ns % own_ns != 0 {
+        if !make_up(step_s, step_ns, range, recording.end_ns()) {
             continue;
         }
         let start = range.start.div_euclid(own_ns) * own_ns;
@@ -132,6 +141,8 @@ mod tests {
     use iolens_core::store::{Budget, Freed, RecordingWriter, Root, WriterOptions};
     use std::path::{Path, PathBuf};
 
+    const HOUR_NS: i64 = 60 * MINUTE_NS;
+
     /// Two minutes of 100 reads and 100 writes a second, with rollups, in a root: most of it are single I/Os.
     fn record(root: &Path) -> PathBuf {
         let dir = root.join(Root::host_directory("h"));
@@ -179,8 +190,12 @@ mod tests {
         assert_eq!(freed, Freed { of_ios: 1, ..Freed::default() });
         let trimmed = Recording::open(&path).expect("opens");
         assert_eq!(left(&trimmed).expect("readable"), Some(1));
-        let of = |step_s: i64| left_for(&trimmed, step_s * SECOND_NS).expect("readable");
+        let of = |step_s: i64| left_for(&trimmed, step_s * SECOND_NS, &range).expect("readable");
         assert_eq!([of(1), of(90), of(60), of(3600)], [Some(1), Some(1), Some(60), Some(60)]);
+        let hours = |range: Range<i64>| make_up(3600, 7200 * SECOND_NS, &range, 100 * HOUR_NS);
+        assert!(hours(HOUR_NS..3 * HOUR_NS) && hours(HOUR_NS..101 * HOUR_NS) && hours(1..24 * HOUR_NS + 1));
+        assert!(!hours(1..3 * HOUR_NS) && !hours(HOUR_NS..3 * HOUR_NS + 1), "an hour more would show");
+        assert!(make_up(60, HOUR_NS, &(1..HOUR_NS), HOUR_NS) && !make_up(3600, HOUR_NS / 2, &(0..HOUR_NS), HOUR_NS));
         let asked =
             window(1, 2 * SECOND_NS, GroupBy::All, &(10 * SECOND_NS + 5..70 * SECOND_NS - 9)).expect("possible");
         assert_eq!(asked, range);

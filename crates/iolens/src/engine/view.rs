@@ -66,7 +66,7 @@ impl View {
         let own_step = tables.as_deref().and_then(tables::own_step_ns);
         let rollup_ns = rollups::left(&recording)?.map(|s| i64::from(s) * 1_000_000_000);
         let step_ns = rows.step.or(own_step).or(rollup_ns).unwrap_or(rows.step_ns());
-        let rollup_s = rollups::left_for(&recording, step_ns)?;
+        let rollup_s = rollups::left_for(&recording, step_ns, &range)?;
         let mut rolled = None;
         if let Some(step_s) = rollup_s {
             range = rollups::window(step_s, step_ns, by, &range)?;

@@ -45,7 +45,7 @@ struct StoredRecording {
     /// Single I/Os that the size limit removed.
     removed_ios: i64,
     disk_bytes: u64,
-    /// What answers, the finest first: `io`, `1s`, `60s`, `counters`.
+    /// What answers, the finest first: `io`, `1s`, `60s`, `3600s`, `counters`.
     resolutions: Vec<String>,
 }
 
