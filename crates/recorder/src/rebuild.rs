@@ -106,7 +106,7 @@ mod tests {
         let meta = RecordingMeta::new(Source::Ebpf, 0);
         let mut writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
         let (mut rollups, mut whole) = (Rollups::default(), RollupBuilder::default());
-        for s in 0..1000 {
+        for s in 0..2000 {
             let io = Io::new(s * 1_000_000_000 + 7, DevId(8), Op::READ, 512, Some(s), 1_500_000_000);
             let io = Io { merges: Some(1), error: Some(0), ino: Some(9), fs_dev: Some(8), ..io };
             writer.push_ios(&[io]).unwrap();
@@ -117,7 +117,7 @@ mod tests {
         }
         let of = Named::File(Inode { fs_dev: 8, ino: 9, generation: None });
         writer.push(&Observation::Name(Name { at_ns: 7, of, text: "/f".to_owned() })).unwrap();
-        writer.tick(1_000_000_000_000).unwrap();
+        writer.tick(2_000_000_000_000).unwrap();
         drop((writer, rollups));
         // Killed between two files of the same rows: the coarser is there, the finer is not.
         for (table, finer) in [("rollup", "1s-"), ("actors", "10s-")] {
@@ -144,7 +144,7 @@ mod tests {
             read_actors(&path, step_s, 0..i64::MAX, |r| actors.push(r)).unwrap();
             for kind in ActorKind::ALL {
                 let of: Vec<&ActorSums> = actors.iter().filter(|r| r.actor.kind() == kind).collect();
-                assert_eq!(of.iter().map(|r| r.sums.ios).sum::<i64>(), 1000, "{kind:?}");
+                assert_eq!(of.iter().map(|r| r.sums.ios).sum::<i64>(), 2000, "{kind:?}");
                 assert!(kind != ActorKind::File || of.iter().any(|r| r.name.as_deref() == Some("/f")));
             }
         }
