@@ -3,8 +3,8 @@
 //! ```text
 //! cargo run --release -p iolens-core --example root_store -- ROOT [--days 30] [--devices 100] [--ios 100000000]
 //! ```
-//! `ROOT/rollups`: a recording for each day with sums per minute of so many devices, up to today. `ROOT/ios`: recordings of
-//! ten million single I/Os each, one after the other, 30,000 a second.
+//! `ROOT/rollups`: a recording for each day with sums per minute and hour of so many devices, up to today. `ROOT/ios`: recordings of
+//! ten million single I/Os each with their sums per second and minute, one after the other, 30,000 a second.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +13,7 @@ use iolens_core::model::{
     CallHistogram, Class, DevId, Device, Flight, Io, RecorderCost, RecordingMeta, Rollup, Source,
 };
 use iolens_core::private::Access;
+use iolens_core::rollup::{RollupBuilder, minutes};
 use iolens_core::store::{RecordingWriter, Root, WriterOptions, write_missing_rollups};
 
 #[path = "../benches/sample/mod.rs"]
@@ -110,13 +111,18 @@ fn single(dir: &Path, start_ns: i64, n: usize) -> Result<(), AnyError> {
     let (_, mut writer) = begin(dir, start_ns, 8)?;
     let ios = sample::made_up(n.min(500_000), 8, EVERY_NS);
     let span_ns = ios.last().map_or(0, |io| io.done_ns) + 1_000;
+    let mut sums = RollupBuilder::default();
     for round in 0..n.div_ceil(ios.len()) as i64 {
         for chunk in ios.chunks(256) {
             let moved: Vec<Io> = chunk.iter().map(|io| Io { done_ns: io.done_ns + round * span_ns, ..*io }).collect();
             writer.push_ios(&moved)?;
+            sums.push_ios(&moved);
         }
         writer.tick(round * span_ns)?;
     }
+    let seconds = sums.finish();
+    writer.write_rollups(1, &seconds)?;
+    writer.write_rollups(60, &minutes(&seconds))?;
     writer.finish(n.div_ceil(ios.len()) as i64 * span_ns, RecorderCost::default())?;
     Ok(())
 }
