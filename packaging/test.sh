@@ -11,9 +11,11 @@ suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")
 
 work=$(mktemp -d)
 root=$work/root
+service=
 cleanup() {
+  [ -z "$service" ] || { pkill -TERM -P "$service"; wait "$service"; } || true
   for m in proc sys; do mountpoint -q "$root/$m" && umount -l "$root/$m"; done
-  rm -rf "$work"
+  rm -rf --one-file-system "$work"
 }
 trap cleanup EXIT
 
@@ -36,6 +38,7 @@ inside() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOM
 listing >"$work/before"
 cp "$deb" "$root/tmp/iolens.deb"
 inside dpkg --install /tmp/iolens.deb
+cmp packaging/debian/copyright "$root/usr/share/doc/iolens/copyright"
 inside iolens --version
 inside iolens doctor
 inside iolens serve --rec /var/lib/iolens 2>"$work/serve" &
@@ -46,6 +49,7 @@ rm -f "$root/var/tmp/load"
 sleep 2
 kill -TERM "$(pgrep -P "$service" -x iolens || echo "$service")"
 wait "$service"
+service=
 cat "$work/serve"
 inside iolens report /var/lib/iolens --at now --json >"$work/report"
 python3 - "$work/report" <<'PY'
