@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bundles the report's page when its sources are newer than the bundle.
+# Bundles the pages; one that has not changed keeps its time, so that cargo does not build the program anew.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 [ -f package.json ] || exit 0

@@ -47,16 +47,23 @@ async function page(name, entry, libraries, connects = "") {
     if (html.split(marker).length !== 2) throw new Error(`${marker} must stand in ${name}.html exactly once`);
   }
   await mkdir(`${here}dist`, { recursive: true });
-  await writeFile(`${here}dist/${name}.html`, html);
+  // An unchanged page keeps its time: cargo builds the program anew, which takes minutes, for one that is newer.
+  const file = `${here}dist/${name}.html`;
+  if ((await readFile(file, "utf8").catch(() => null)) !== html) await writeFile(file, html);
   console.log(`dist/${name}.html: ${html.length} characters`);
 }
 
 if (process.argv.includes("--test")) {
   await tests();
 } else {
-  for (const name of ["report", "lab", "fleet"]) await rm(`${here}dist/${name}.html`, { force: true });
   const uplot = JSON.parse(await readFile(`${here}node_modules/uplot/package.json`, "utf8"));
-  await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
-  await page("lab", "src/lab/main.ts", "");
-  await page("fleet", "src/fleet/main.ts", "");
+  try {
+    await page("report", "src/main.ts", `/* with uPlot ${uplot.version}, (c) Leon Sorokin, MIT license */`, "connect-src 'self'; ");
+    await page("lab", "src/lab/main.ts", "");
+    await page("fleet", "src/fleet/main.ts", "");
+  } catch (failure) {
+    // No page of older sources is embedded.
+    for (const name of ["report", "lab", "fleet"]) await rm(`${here}dist/${name}.html`, { force: true });
+    throw failure;
+  }
 }
