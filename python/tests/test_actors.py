@@ -121,7 +121,7 @@ def answer(relation: str, lake: iolens.Lake, now_ns: int, monkeypatch: pytest.Mo
 
 def test_the_worked_question_of_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = write_lake(tmp_path)
-    # Of another day, that nobody asks for.
+    # Of another day, which is not asked for.
     old = tmp_path / f"host=a/start_ns={START_NS - DAY_NS}"
     write_recording(old, [], RANDOM_META)
     write_actors(old, spread(5))

@@ -179,7 +179,7 @@ test("silence is a break, slots are none", () => {
   assert.ok(world.connections[0]?.closed);
 });
 
-test("a page that nobody sees rests, and goes on where it was", () => {
+test("a hidden page rests, and goes on where it was", () => {
   const { world, slots, feed } = followed(0);
   world.slot(1);
   feed.rest();

@@ -9,8 +9,8 @@ use iolens_core::rollup::{
     ACTOR_STEPS_S, ActorsBuilder, CoarserRollups, ROLLUP_STEPS_S, RollupBuilder, coarser_actors, minutes,
 };
 use iolens_core::store::{
-    IoColumns, Recording, RollupHistograms, actors_until, read_rollups, read_rollups_with, rollup_steps,
-    write_missing_actors, write_missing_rollups,
+    IoColumns, Recording, actors_until, read_rollups, rollup_steps, rollups_until, write_missing_actors,
+    write_missing_rollups,
 };
 
 use crate::actors::KnownNames;
@@ -26,7 +26,7 @@ const REACH_NS: i64 = 60_000_000_000;
 pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
     let [second_s, minute_s, _] = ROLLUP_STEPS_S;
     // A recorder may be killed between the two files.
-    let (seconds_from_ns, minutes_from_ns) = (written_until(path, second_s)?, written_until(path, minute_s)?);
+    let (seconds_from_ns, minutes_from_ns) = (whole_until(path, second_s)?, whole_until(path, minute_s)?);
     let from_ns = seconds_from_ns.min(minutes_from_ns);
     let recording = Recording::open(path)?;
     let mut builder = RollupBuilder::default();
@@ -45,10 +45,8 @@ pub fn complete_rollups(path: &Path, access: Access) -> Result<usize> {
 }
 
 /// Where the newest minute ends of which there are rollups of `step_s`: files hold whole minutes.
-fn written_until(path: &Path, step_s: i32) -> Result<i64> {
-    let (mut until_ns, histograms) = (0, RollupHistograms::NONE);
-    read_rollups_with(path, step_s, 0..i64::MAX, histograms, |r| until_ns = until_ns.max(r.at_ns + 1))?;
-    Ok((until_ns + MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS)
+fn whole_until(path: &Path, step_s: i32) -> Result<i64> {
+    Ok((rollups_until(path, step_s)? + MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS)
 }
 
 /// Of all minutes, those that are about to be written too; none if there are any hours: they are written last.

@@ -232,7 +232,7 @@ pub const ROLLUP_STEPS_S: [i32; 3] = [1, 60, 3600];
 
 /// The same in minutes. Rows of one minute that are given in two calls make two rows, which add up.
 pub fn minutes(seconds: &[Rollup]) -> Vec<Rollup> {
-    let mut minutes = CoarserRollups::new(60);
+    let mut minutes = CoarserRollups::new(ROLLUP_STEPS_S[1]);
     minutes.add(seconds);
     minutes.finish()
 }

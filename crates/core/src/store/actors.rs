@@ -99,7 +99,7 @@ pub fn write_missing_actors(
     [finer, coarser]: [&[ActorSums]; 2],
 ) -> Result<(), StoreError> {
     // The finer last: what is complete is judged by them.
-    let file = |rows: &[ActorSums]| (rows.first().map_or(0, |r| r.step_s), !rows.is_empty(), encode_actors(rows));
+    let file = |rows: &[ActorSums]| Some((rows.first()?.step_s, encode_actors(rows)));
     sums::write_missing(recording, ACTORS, access, [file(coarser), file(finer)])
 }
 

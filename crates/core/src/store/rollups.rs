@@ -128,8 +128,6 @@ pub struct RollupHistograms {
 impl RollupHistograms {
     /// Both.
     pub const ALL: RollupHistograms = RollupHistograms { total: true, device: true };
-    /// None.
-    pub const NONE: RollupHistograms = RollupHistograms { total: false, device: false };
 }
 
 /// Gives `take` the rollups of `step_s` whose slots begin in `range` (nanoseconds since the recording's start), file by
@@ -172,7 +170,7 @@ pub fn write_missing_rollups(
     [seconds, minutes, hours]: [&[Rollup]; 3],
 ) -> Result<(), StoreError> {
     // The seconds last: what is complete is judged by them.
-    let file = |rows: &[Rollup]| (rows.first().map_or(0, |r| r.step_s), !rows.is_empty(), encode_rollups(rows));
+    let file = |rows: &[Rollup]| Some((rows.first()?.step_s, encode_rollups(rows)));
     sums::write_missing(recording, ROLLUP, access, [hours, minutes, seconds].map(file))
 }
 

@@ -110,21 +110,24 @@ pub(super) fn read<R>(
     Ok(warnings)
 }
 
-/// Writes files, each with its step and whether it has rows, in a recording that no process writes to any more.
+/// A file's bytes.
+type Encoded = Result<Vec<u8>, ParquetError>;
+
+/// Writes files, each with its step, those without rows left out, in a recording that no process writes to any more.
 pub(super) fn write_missing<const STEPS: usize>(
     recording: &Path,
     table: &str,
     access: Access,
-    written: [(i32, bool, Result<Vec<u8>, ParquetError>); STEPS],
+    written: [Option<(i32, Encoded)>; STEPS],
 ) -> Result<(), StoreError> {
-    if written.iter().all(|(_, has_rows, _)| !has_rows) {
+    if written.iter().all(Option::is_none) {
         return Ok(());
     }
     let dir = PrivateDir::open_own(recording, access).map_err(|e| StoreError::io(recording, "write to", e))?;
     let mut number = files(recording, table)?.iter().filter_map(|n| Some(parse_name(n)?.1)).max().unwrap_or(0);
     let made = dir.make_dir(table).and_then(|()| dir.sync(Path::new(".")));
     made.map_err(|e| StoreError::io(&recording.join(table), "create", e))?;
-    for (step_s, _, bytes) in written.into_iter().filter(|(_, has_rows, _)| *has_rows) {
+    for (step_s, bytes) in written.into_iter().flatten() {
         number += 1;
         let name = file_name(table, step_s, number);
         let path = recording.join(&name);

@@ -21,8 +21,8 @@ pub fn left(recording: &Recording) -> Result<Option<i32>> {
     Ok(all_left(recording)?.first().copied())
 }
 
-/// Whether rollups of `step_s` make up rows of `step_ns` in `range`. It is moved to where they begin and end, which may show in
-/// less than a day by a minute at most.
+/// Whether rollups of `step_s` make up rows of `step_ns` in `range`, which is moved to where they begin and end: by up to a
+/// minute, and by up to an hour only where it is a day or longer.
 fn make_up(step_s: i32, step_ns: i64, range: &Range<i64>, end_ns: i64) -> bool {
     let own_ns = i64::from(step_s) * SECOND_NS;
     let is_whole = range.start % own_ns == 0 && (range.end % own_ns == 0 || range.end >= end_ns);

@@ -64,8 +64,10 @@ impl View {
         let by = group_by(rows.by);
         let tables = tables::of(&recording)?;
         let own_step = tables.as_deref().and_then(tables::own_step_ns);
-        let rollup_ns = rollups::left(&recording)?.map(|s| i64::from(s) * 1_000_000_000);
-        let step_ns = rows.step.or(own_step).or(rollup_ns).unwrap_or(rows.step_ns());
+        let step_ns = match rows.step.or(own_step) {
+            Some(step_ns) => step_ns,
+            None => rollups::left(&recording)?.map_or(rows.step_ns(), |s| i64::from(s) * 1_000_000_000),
+        };
         let rollup_s = rollups::left_for(&recording, step_ns, &range)?;
         let mut rolled = None;
         if let Some(step_s) = rollup_s {

@@ -50,7 +50,7 @@ impl<'a> Chains<'a> {
             let rate = mean_rate.max(recent as f64 / (5.0 * period));
             let mut missed = 0.0;
             wide.map(|wide| {
-                // A beat that is missed where chance would have had none either: exp(-expected).
+                // Chance leaves a window empty with exp(-expected), a clock with 1 - KEPT.
                 let expected = 2.0 * wide * rate;
                 let gain = (KEPT / (1.0 - (-expected).exp())).ln() + missed;
                 missed += ((1.0 - KEPT).ln() + expected).min(0.0);
