@@ -8,7 +8,6 @@ import * as format from "../src/format";
 import * as link from "../src/link";
 import * as view from "../src/view";
 import { Slots, finerThan, heatRowUs, loadPoints, openBuckets, openHeat, openLevels, peaks, pick, totals } from "../src/levels";
-import { unread } from "../src/fleet/unread";
 import { foremost } from "../src/sections/findings";
 import { Axis } from "../src/lab/axis";
 import { filtered, sorted, type Column } from "../src/sections/table";
@@ -268,19 +267,4 @@ test("stretches of a server's time move, scale and have addresses", () => {
   assert.equal(view.last(0.2), "?from=-1s&to=now");
   assert.equal(link.scopeOf(undefined), "");
   assert.equal(link.scopeOf("sd a&b"), "#d=sd%20a%26b");
-});
-
-test("hosts without a row are named with what is wrong with their recordings", () => {
-  const hosts = [{ host: "db1" }] as Parameters<typeof unread>[0]["hosts"];
-  const place = (host: string, start = 7) => `/srv/host=x/root/host=${host}/start_ns=${start}/meta.json: damaged`;
-  const notes = [place("db2"), "no time", place("db1"), place("a%2Fb"), place("db2", 8), place("%ff"), "host=db3 is away", "host=db4/start_ns=1: gone"];
-  assert.deepEqual(unread({ hosts, notes }), {
-    hosts: [
-      { host: "db2", reasons: [place("db2"), place("db2", 8)] },
-      { host: "a/b", reasons: [place("a%2Fb")] },
-      { host: "%ff", reasons: [place("%ff")] },
-      { host: "db4", reasons: ["host=db4/start_ns=1: gone"] },
-    ],
-    notes: ["no time", place("db1"), "host=db3 is away"],
-  });
 });

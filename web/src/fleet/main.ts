@@ -1,25 +1,25 @@
 import "../style.css";
 import "./style.css";
 import { fill, h } from "../dom";
-import type { DeviceRow, FleetDocument, HostRow } from "../generated/fleet";
+import type { DeviceRow, FindingRow, FleetDocument, HostRow, KindRow, UnreadHost } from "../generated/fleet";
 import * as format from "../format";
 import { embedded, show } from "../page";
 import { type Column, Table, numeric } from "../sections/table";
 import { watch } from "../theme";
-import { type Unread, unread } from "./unread";
 
 /** Around the minute that a link leads to, in seconds. */
 const AROUND_S = 120;
+/** Findings shown at first. */
+const FINDINGS = 10;
 
 function build(data: FleetDocument): void {
   watch();
-  const without = unread(data);
   const facts: [string, string][] = [
-    ["Hosts", format.count(data.hosts.length + without.hosts.length + data.hosts_left_out)],
+    ["Hosts", format.count(data.hosts.length + data.hosts_unread.length + data.hosts_left_out)],
     ["Disks", format.count(data.hosts.reduce((n, x) => n + x.disks, 0))],
     ["I/Os", format.short(data.hosts.reduce((n, x) => n + x.ios, 0))],
-    ["From", moment(data.from_unix_s)],
-    ["To", moment(data.to_unix_s)],
+    ["From", format.dateTime(data.from_unix_s)],
+    ["To", format.dateTime(data.to_unix_s)],
   ];
   // Without any host there is no time either, only why.
   const nothing = data.hosts.length === 0 && data.to_unix_s === 0;
@@ -30,13 +30,14 @@ function build(data: FleetDocument): void {
     !nothing && h("dl", { class: "facts" }, ...facts.map(([what, value]) => h("div", {}, h("dt", { text: what }), h("dd", { text: value })))),
     !nothing && times(data),
   );
-  const { notes } = without;
+  const notes = [...data.notes];
   if (data.hosts_left_out > 0) notes.unshift(`${format.count(data.hosts_left_out)} hosts are not read yet: load the page again to go on.`);
   const main = h(
     "main",
     { class: "fleet" },
     notes.length > 0 && h("ul", { class: "notes", role: nothing && "alert" }, ...notes.map((text) => h("li", { text }))),
-    without.hosts.length > 0 && unreadable(without.hosts),
+    data.hosts_unread.length > 0 && unreadable(data.hosts_unread),
+    data.findings.length > 0 ? findings(data) : !nothing && h("p", { class: "rule", text: "No finding was reported while this was recorded." }),
     !nothing && h("p", { class: "rule", text: "The worst first: I/O time beyond what the median disk of the same model takes for as many reads and writes. A name leads to that host, in the minute in which most time was spent in flight." }),
     !nothing && h("section", { id: "hosts" }, new Table<HostRow>("Hosts", HOSTS, data.hosts, 1, "No host.").root),
     !nothing && h("section", { id: "disks" }, new Table<DeviceRow>("Disks", DEVICES, data.devices, 3, "No disk.").root),
@@ -46,11 +47,26 @@ function build(data: FleetDocument): void {
 }
 
 /** Hosts without a row, and why. */
-function unreadable(hosts: Unread[]): HTMLElement {
+function unreadable(hosts: UnreadHost[]): HTMLElement {
   const [first, ...others] = hosts;
-  const title = others.length === 0 && first ? `Nothing of ${first.host} could be read` : `Nothing of ${format.count(hosts.length)} hosts could be read`;
-  const row = ({ host, reasons }: Unread) => h("li", {}, h("b", { text: host }), ...reasons.map((text) => h("p", { text })));
+  const title = others.length === 0 && first ? `${first.host} could not be read` : `${format.count(hosts.length)} hosts could not be read`;
+  const row = ({ host, reasons }: UnreadHost) => h("li", {}, h("b", { text: host }), ...reasons.map((text) => h("p", { text })));
   return h("section", { id: "unread", role: "alert" }, h("h2", { text: title }), h("ul", {}, ...hosts.map(row)));
+}
+
+/** What was reported: the same on how many hosts, then one by one. */
+function findings(data: FleetDocument): HTMLElement {
+  const hosts = (n: number) => `${format.count(n)} ${n === 1 ? "host" : "hosts"}`;
+  const kind = (k: KindRow) => h("li", {}, h("b", { class: `severity ${k.severity}`, text: k.kind }), ` on ${hosts(k.hosts)}${k.findings > k.hosts ? ` (${format.count(k.findings)})` : ""}`);
+  const rest = data.findings_left_out;
+  return h(
+    "section",
+    { id: "findings" },
+    h("p", { class: "rule", text: "What was reported while it was recorded, the most harmful first. A name leads to that host at that time." }),
+    h("ul", { class: "kinds", "aria-label": "Kinds of findings" }, ...data.kinds.map(kind)),
+    new Table<FindingRow>("Findings", columns(data.findings), data.findings, 1, "No finding.", false, FINDINGS).root,
+    rest > 0 && h("p", { class: "status", text: `${format.count(rest)} less harmful ones are not listed: the page of their host has them.` }),
+  );
 }
 
 /** Ways to other stretches: up to the newest recording. */
@@ -61,15 +77,10 @@ function times(data: FleetDocument): HTMLElement {
   return h("nav", { "aria-label": "Time" }, h("span", { text: "Up to then: " }), ...spans.map(link), h("a", { href: location.pathname, text: "newest" }));
 }
 
-/** `2026-11-18 11:06:40`, in UTC. */
-function moment(unix_s: number): string {
-  return `${new Date(unix_s * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
-}
-
-/** The page of a host around a moment. */
-export function place(host: string, unix_s: number | null | undefined): string {
+/** The page of a host around a stretch. */
+export function place(host: string, from: number | null | undefined, to: number): string {
   const of = `/?host=${encodeURIComponent(host)}`;
-  return typeof unix_s === "number" ? `${of}&from=${unix_s - AROUND_S}&to=${unix_s + 60 + AROUND_S}` : of;
+  return typeof from === "number" ? `${of}&from=${from - AROUND_S}&to=${to + AROUND_S}` : of;
 }
 
 type Row = Pick<HostRow & DeviceRow, "host" | "ios" | "bytes" | "lost_s" | "busy_percent" | "p99_us" | "errors" | "lost_ios" | "worst_unix_s">;
@@ -77,8 +88,8 @@ type Row = Pick<HostRow & DeviceRow, "host" | "ios" | "bytes" | "lost_s" | "busy
 const seconds = (v: number | null) => (v === null ? format.ABSENT : format.micros(v * 1e6));
 const percent = (v: number | null) => (v === null ? format.ABSENT : `${format.number(v)} %`);
 
-function host<R extends Row>(): Column<R> {
-  return { title: "Host", key: (r) => r.host, text: (r) => r.host, href: (r) => place(r.host, r.worst_unix_s) };
+function host<R extends Row>(minute: (r: R) => number | null = (r) => r.worst_unix_s): Column<R> {
+  return { title: "Host", key: (r) => r.host, text: (r) => r.host, href: (r) => place(r.host, minute(r), (minute(r) ?? 0) + 60) };
 }
 
 function lost<R extends Row>(): Column<R> {
@@ -96,7 +107,23 @@ function figures<R extends Row>(): Column<R>[] {
   ];
 }
 
-const HOSTS: Column<HostRow>[] = [host(), lost(), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
+/** In the order that they come in: the most harmful first. */
+function columns(findings: FindingRow[]): Column<FindingRow>[] {
+  const order = new Map(findings.map((f, i) => [f, i]));
+  const length = (r: FindingRow) => r.end_unix_s - r.start_unix_s;
+  return [
+    { title: "Host", key: (r) => r.host, text: (r) => r.host, href: (r) => place(r.host, r.start_unix_s, r.end_unix_s) },
+    { title: "Severity", key: (r) => order.get(r) ?? null, text: (r) => r.severity, cls: (r) => `severity ${r.severity}` },
+    { title: "Finding", key: (r) => r.kind, text: (r) => r.kind },
+    { title: "Device", key: (r) => r.device, text: (r) => r.device ?? format.ABSENT },
+    { title: "From", key: (r) => r.start_unix_s, text: (r) => format.dateTime(r.start_unix_s) },
+    { ...numeric<FindingRow>("For", "How long it lasted; ≥: it had not ended when it was seen last.", length, format.span), text: (r) => `${r.open ? "≥ " : ""}${format.span(length(r))}` },
+    { title: "What", key: (r) => r.summary, text: (r) => r.summary, cls: "detail" },
+  ];
+}
+
+/** Where nothing is known of time in flight, the newest that is recorded. */
+const HOSTS: Column<HostRow>[] = [host((r) => r.worst_unix_s ?? r.to_unix_s - 60), lost(), numeric("Findings", "What was reported while it was recorded.", (r) => r.findings, format.count), ...figures<HostRow>(), numeric("Disks", "Those with rollups of this time.", (r) => r.disks, format.count)];
 const DEVICES: Column<DeviceRow>[] = [
   host(),
   { title: "Disk", key: (r) => r.device, text: (r) => r.device },

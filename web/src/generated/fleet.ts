@@ -9,6 +9,14 @@ export interface FleetDocument {
    */
   devices: DeviceRow[];
   /**
+   * What was reported while it was recorded, the most harmful first: at most 20 of a host and 1000 in all.
+   */
+  findings: FindingRow[];
+  /**
+   * Findings that are not listed.
+   */
+  findings_left_out: number;
+  /**
    * Beginning of the stretch.
    */
   from_unix_s: number;
@@ -20,6 +28,14 @@ export interface FleetDocument {
    * Hosts that there was no time to read: a further request goes on with them.
    */
   hosts_left_out: number;
+  /**
+   * Hosts that have no row because what they recorded could not be read, and why.
+   */
+  hosts_unread: UnreadHost[];
+  /**
+   * What the findings are, and on how many hosts: the most harmful first.
+   */
+  kinds: KindRow[];
   /**
    * Remarks for people.
    */
@@ -95,6 +111,43 @@ export interface DeviceRow {
   write_us: number | null;
 }
 /**
+ * What stood out on a host.
+ */
+export interface FindingRow {
+  /**
+   * The device, or the devices behind one link; `null` if it is about all.
+   */
+  device: string | null;
+  /**
+   * When it ended, as far as it was seen.
+   */
+  end_unix_s: number;
+  /**
+   * Where.
+   */
+  host: string;
+  /**
+   * What was found.
+   */
+  kind: string;
+  /**
+   * It had not ended when that was written.
+   */
+  open: boolean;
+  /**
+   * `info`, `warning` or `critical`.
+   */
+  severity: string;
+  /**
+   * When it began.
+   */
+  start_unix_s: number;
+  /**
+   * One line for people.
+   */
+  summary: string;
+}
+/**
  * A host.
  */
 export interface HostRow {
@@ -114,6 +167,10 @@ export interface HostRow {
    * I/Os that failed.
    */
   errors: number | null;
+  /**
+   * What was reported of it while it was recorded: how many findings.
+   */
+  findings: number;
   /**
    * Beginning of what is recorded of it.
    */
@@ -150,4 +207,38 @@ export interface HostRow {
    * Start of the minute in which most time was spent in flight on its worst disk.
    */
   worst_unix_s: number | null;
+}
+/**
+ * A host that could not be read.
+ */
+export interface UnreadHost {
+  /**
+   * Its name.
+   */
+  host: string;
+  /**
+   * What is wrong with each of its recordings of the time, or with its newest.
+   */
+  reasons: string[];
+}
+/**
+ * Findings of a kind on all hosts.
+ */
+export interface KindRow {
+  /**
+   * How many findings, also those that are not listed.
+   */
+  findings: number;
+  /**
+   * On how many hosts.
+   */
+  hosts: number;
+  /**
+   * What was found.
+   */
+  kind: string;
+  /**
+   * The highest of its findings.
+   */
+  severity: string;
 }

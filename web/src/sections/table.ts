@@ -9,7 +9,7 @@ export interface Column<Row> {
   key(row: Row): number | string | null;
   text(row: Row): string;
   numeric?: boolean;
-  cls?: string;
+  cls?: string | ((row: Row) => string);
   /** Definition of this row's cell, where it is not the column's. */
   hint?(row: Row): string | null;
   /** Where this row's cell leads. */
@@ -64,6 +64,7 @@ export class Table<Row> {
     sort: number,
     readonly nothing: string,
     descending = true,
+    readonly first = FIRST,
   ) {
     this.#sort = sort;
     this.#descending = descending;
@@ -106,7 +107,7 @@ export class Table<Row> {
     const column = this.columns[this.#sort];
     const matching = filtered(this.rows, this.columns, this.#query);
     const rows = column ? sorted(matching, (r) => column.key(r), this.#descending) : matching;
-    const shown = this.#all ? rows : rows.slice(0, FIRST);
+    const shown = this.#all ? rows : rows.slice(0, this.first);
     fill(this.#body, ...shown.map((r) => this.#row(r)));
     if (rows.length === 0) {
       const text = this.rows.length === 0 ? this.nothing : "Nothing matches the filter.";
@@ -127,7 +128,7 @@ export class Table<Row> {
   #row(row: Row): HTMLElement {
     const cells = this.columns.map((c, i) => {
       const text = c.text(row);
-      const cls = [c.numeric ? "num" : "", c.cls ?? "", text === ABSENT ? "absent" : ""].filter(Boolean).join(" ");
+      const cls = [c.numeric ? "num" : "", (typeof c.cls === "function" ? c.cls(row) : c.cls) ?? "", text === ABSENT ? "absent" : ""].filter(Boolean).join(" ");
       // Every number has its definition, not only its column's title.
       const definition = c.hint?.(row) ?? (c.numeric ? c.definition : undefined);
       const href = c.href?.(row);

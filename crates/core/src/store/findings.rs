@@ -1,6 +1,7 @@
 //! Findings as a table: `findings/000001.parquet`, written anew with each that begins or ends.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -66,6 +67,11 @@ pub fn read_findings(recording: &Path) -> Result<Vec<StoredFinding>, StoreError>
         Ok(())
     })?;
     Ok(rows)
+}
+
+/// When the table was written last; `None` if there is none. Ends are written after the recording itself is finished, too.
+pub fn findings_written(recording: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path_of(recording, FINDINGS)).and_then(|m| m.modified()).ok()
 }
 
 fn columns(rows: &[StoredFinding]) -> Vec<Cells> {

@@ -65,7 +65,7 @@ pub use actors::{actor_steps, actors_until, read_actors, write_missing_actors};
 pub use budget::{Budget, Freed, remove_recording, stored_bytes};
 pub use data_file::data_parquet;
 pub use error::StoreError;
-pub use findings::{put_finding, read_findings};
+pub use findings::{findings_written, put_finding, read_findings};
 pub use options::{RecordingSummary, WriterOptions, WriterStatus};
 pub use rates::{read_cpu, read_rates, write_rates};
 pub use reader::{CounterReader, IoColumns, IoReader, NameReader, Recording, RequestReader};

@@ -38,6 +38,17 @@ impl Root {
     /// # Errors
     /// A directory cannot be listed.
     pub fn open(path: &Path) -> Result<Option<Root>, StoreError> {
+        Root::open_with(path, |_, e| Err(e))
+    }
+
+    /// The same where `unlisted` decides what becomes of a host whose directory cannot be listed.
+    ///
+    /// # Errors
+    /// The directory itself cannot be listed, or `unlisted` says so.
+    pub fn open_with(
+        path: &Path,
+        mut unlisted: impl FnMut(String, StoreError) -> Result<(), StoreError>,
+    ) -> Result<Option<Root>, StoreError> {
         if !path.is_dir() || path.join(meta_file::META).exists() || path.join(meta_file::META_COPY).exists() {
             return Ok(None);
         }
@@ -51,7 +62,10 @@ impl Root {
         for name in directories(path)? {
             let Some(host) = host_of(&name) else { continue };
             is_root = true;
-            recordings.extend(recordings_of(&path.join(&name), &host)?);
+            match recordings_of(&path.join(&name), &host) {
+                Ok(found) => recordings.extend(found),
+                Err(e) => unlisted(host, e)?,
+            }
         }
         recordings.sort();
         Ok(is_root.then(|| Root { path: path.to_owned(), recordings }))

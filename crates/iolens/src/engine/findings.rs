@@ -1,15 +1,23 @@
 //! What stood out: found in the single I/Os, and where the size limit has removed them as it was reported.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Result;
+use iolens_core::analysis::findings::harm;
 use iolens_core::model::StoredFinding;
-use iolens_core::store::{Recording, read_findings};
+use iolens_core::store::{Recording, StoreError, Stored, read_findings};
 use serde_json::{Value, json};
 
 use super::choose::{self, Chosen};
 use super::{WindowArgs, report, window};
+use crate::present::fleet::FindingRow;
 use crate::present::report_json;
+
+/// Of each host so many are kept, of the others their number.
+const MAX_OF_HOST: usize = 20;
 
 /// A finding and its place in time.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +56,7 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         eprintln!(
             "iolens: the size limit removed I/Os of this time; findings of then are those that were reported while it was recorded"
         );
-        stored = read_findings(recording.path())?;
-        stored.retain(|f| f.from_ns < kept_ns && f.to_ns >= range.start);
+        stored = reported(recording.path(), &(range.start..kept_ns))?;
     }
     let mut all: Vec<PlacedFinding> = stored.iter().map(|f| placed(f.from_ns, f.to_ns, value(f))).collect();
     if kept_ns < range.end {
@@ -67,6 +74,79 @@ fn of_recording(recording: &Recording, asked: &WindowArgs) -> Result<Vec<PlacedF
         }
     }
     Ok(all)
+}
+
+/// Those that were reported while it was recorded, and have something of `range`.
+fn reported(recording: &Path, range: &Range<i64>) -> Result<Vec<StoredFinding>, StoreError> {
+    let mut stored = read_findings(recording)?;
+    stored.retain(|f| f.from_ns < range.end && f.to_ns >= range.start);
+    Ok(stored)
+}
+
+/// What was reported in a stretch of a host's recordings.
+#[derive(Debug, Clone, Default)]
+pub struct Reported {
+    /// The most harmful first, of equals the longest.
+    pub worst: Vec<FindingRow>,
+    /// How many there are of each kind, and their highest severity.
+    pub kinds: BTreeMap<String, (u64, String)>,
+}
+
+impl Reported {
+    /// In `range` of a recording that starts at `start_unix_ns`.
+    ///
+    /// # Errors
+    /// The table is damaged.
+    pub fn read(recording: &Stored, start_unix_ns: i64, range: &Range<i64>) -> Result<Reported, StoreError> {
+        let seconds = |ns: i64| start_unix_ns.saturating_add(ns) as f64 / 1e9;
+        let mut of = Reported::default();
+        for f in reported(&recording.path, range)? {
+            of.count(&f.kind, (1, &f.severity));
+            of.worst.push(FindingRow {
+                host: recording.host.clone(),
+                start_unix_s: seconds(f.from_ns),
+                end_unix_s: seconds(f.to_ns),
+                open: f.open,
+                kind: f.kind,
+                severity: f.severity,
+                device: f.device,
+                summary: f.summary,
+            });
+        }
+        of.keep_worst();
+        Ok(of)
+    }
+
+    /// Adds those of another recording.
+    pub fn add(&mut self, other: &Reported) {
+        other.kinds.iter().for_each(|(kind, (n, severity))| self.count(kind, (*n, severity)));
+        self.worst.extend_from_slice(&other.worst);
+        self.keep_worst();
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> u64 {
+        self.kinds.values().map(|(n, _)| n).sum()
+    }
+
+    fn count(&mut self, kind: &str, (n, severity): (u64, &str)) {
+        let (sum, highest) = self.kinds.entry(kind.to_owned()).or_insert_with(|| (0, severity.to_owned()));
+        *sum += n;
+        if harm(severity, kind) < harm(highest, kind) {
+            severity.clone_into(highest);
+        }
+    }
+
+    fn keep_worst(&mut self) {
+        sort(&mut self.worst);
+        self.worst.truncate(MAX_OF_HOST);
+    }
+}
+
+/// The most harmful first, of equals the longest.
+pub fn sort(findings: &mut [FindingRow]) {
+    let length_ns = |f: &FindingRow| ((f.end_unix_s - f.start_unix_s) * 1e9) as i64;
+    findings.sort_by_cached_key(|f| (harm(&f.severity, &f.kind), Reverse(length_ns(f)), f.host.clone()));
 }
 
 /// As it stands in documents.

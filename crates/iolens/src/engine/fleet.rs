@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, bail};
 use iolens_core::model::{CallHistogram, Class, DevId, Device, DeviceKind, Rollup};
-use iolens_core::store::{Recording, RollupHistograms, Root, Stored, read_rollups_with};
+use iolens_core::store::{Recording, RollupHistograms, Root, Stored, findings_written, read_rollups_with};
 
+use super::findings::Reported;
 use super::patience;
 
 const MINUTE_S: i32 = 60;
@@ -66,6 +67,10 @@ pub struct HostSums {
     pub covered_ns: i64,
     /// By stable id, else by name.
     pub devices: BTreeMap<String, DeviceSums>,
+    /// What was reported while it was recorded.
+    pub reported: Reported,
+    /// What could not be read, and why.
+    pub damage: Vec<String>,
 }
 
 /// All hosts that could be read in time.
@@ -73,7 +78,7 @@ pub struct HostSums {
 pub struct Fleet {
     /// The stretch.
     pub unix_ns: Range<i64>,
-    /// Those that have something of it.
+    /// Those that have something of it, and those of which that cannot be said.
     pub hosts: Vec<HostSums>,
     /// Hosts that there was no time for; a further request goes on with them.
     pub left_out: usize,
@@ -84,45 +89,70 @@ pub struct Fleet {
 struct Part {
     unix_ns: Range<i64>,
     devices: BTreeMap<String, DeviceSums>,
+    reported: Reported,
+    damage: Vec<String>,
 }
 
 /// Sums of parts of recordings that were read before.
 #[derive(Debug, Default)]
 pub struct Remembered(Mutex<HashMap<Key, Arc<Part>>>);
 
-/// A recording, and the part of it.
-type Key = (PathBuf, Range<i64>);
+/// A recording, the part of it, and when its findings were written.
+type Key = (PathBuf, Range<i64>, Option<SystemTime>);
 
-/// The hosts of `root` in `asked`; of an open beginning the `usual_ns` before the end, of an open end the newest recording's.
-/// What there is no time for before `deadline` is left out, newest recordings first.
+/// The root at `path`, and the hosts whose directory cannot be listed; `None` if it is no root.
+fn open(path: &Path) -> Result<Option<(Root, Vec<HostSums>)>> {
+    let mut unlisted = Vec::new();
+    let root = Root::open_with(path, |host, e| {
+        unlisted.push(HostSums { host, damage: vec![e.to_string()], ..HostSums::default() });
+        Ok(())
+    })?;
+    Ok(root.map(|root| (root, unlisted)))
+}
+
+/// Whether `path` is a root of several hosts.
+pub fn is_fleet(path: &Path) -> bool {
+    open(path).is_ok_and(|r| r.is_some_and(|(root, unlisted)| root.hosts().len() + unlisted.len() > 1))
+}
+
+/// The hosts of the root at `path` in `asked`; of an open beginning the `usual_ns` before the end, of an open end the newest
+/// recording's that can be read. What there is no time for before `deadline` is left out, newest recordings first.
 ///
 /// # Errors
-/// The root holds nothing of that time.
+/// It is no root, or holds nothing of that time.
 pub fn read(
-    root: &Root,
+    path: &Path,
     asked: (Option<i64>, Option<i64>),
     usual_ns: i64,
     remembered: &Remembered,
     deadline: Instant,
 ) -> Result<Fleet> {
+    let Some((root, unlisted)) = open(path)? else {
+        bail!("{} is one recording, and no root of hosts", path.display());
+    };
     let mut by_host: BTreeMap<&str, Vec<&Stored>> = BTreeMap::new();
     root.recordings().iter().for_each(|r| by_host.entry(&r.host).or_default().push(r));
     let newest = by_host.values().filter_map(|of| of.last()?.span_unix_ns().ok()).map(|(_, end)| end).max();
-    let Some(end) = asked.1.or(newest) else { bail!("{}: no recordings", root.path().display()) };
+    // Where none can be read, their names alone say when they began.
+    let named = || root.recordings().iter().map(|r| r.start_unix_ns).max();
+    let Some(end) = asked.1.or(newest).or_else(named) else {
+        let unlisted = unlisted.iter().flat_map(|h| &h.damage).next();
+        bail!("{}", unlisted.cloned().unwrap_or_else(|| format!("{}: no recordings", path.display())));
+    };
     let unix_ns = asked.0.unwrap_or_else(|| end.saturating_sub(usual_ns))..end;
     if unix_ns.is_empty() {
         bail!("the end is not after the beginning");
     }
     let mut hosts: Vec<(&str, Vec<&Stored>)> = by_host.into_iter().collect();
     hosts.sort_by_key(|(host, of)| (std::cmp::Reverse(of.last().map(|r| r.start_unix_ns)), host.to_owned()));
-    let mut fleet = Fleet { unix_ns: unix_ns.clone(), ..Fleet::default() };
+    let mut fleet = Fleet { unix_ns: unix_ns.clone(), hosts: unlisted, left_out: 0 };
     for (i, (host, stored)) in hosts.iter().enumerate() {
         if Instant::now() > deadline {
             fleet.left_out = hosts.len() - i;
             break;
         }
         let sums = host_sums(host, stored, &unix_ns, remembered)?;
-        fleet.hosts.extend(Some(sums).filter(|s| s.recordings > 0));
+        fleet.hosts.extend(Some(sums).filter(|s| s.recordings > 0 || s.reported.total() > 0 || !s.damage.is_empty()));
     }
     if fleet.hosts.is_empty() {
         bail!("no recording has rollups of a minute of this time");
@@ -135,45 +165,63 @@ fn host_sums(host: &str, stored: &[&Stored], unix_ns: &Range<i64>, remembered: &
         HostSums { host: host.to_owned(), from_unix_ns: i64::MAX, to_unix_ns: i64::MIN, ..HostSums::default() };
     for (i, one) in stored.iter().enumerate() {
         // The next one's beginning is the end at the latest, so most need not be opened.
-        let before = stored.get(i + 1).is_some_and(|next| next.start_unix_ns <= unix_ns.start);
-        if before || one.start_unix_ns >= unix_ns.end {
+        let next = stored.get(i + 1);
+        if next.is_some_and(|next| next.start_unix_ns <= unix_ns.start) {
             continue;
         }
         patience::check()?;
-        let part = match remembered.part(one, unix_ns) {
-            Ok(part) => part,
-            Err(e) => {
-                eprintln!("iolens: {e:#}; left out");
-                continue;
+        if one.start_unix_ns >= unix_ns.end {
+            // That a host's newest cannot be read is said of any stretch: it is not known which it has something of.
+            if let (None, Err(e)) = (next, one.span_unix_ns()) {
+                sums.damage.push(format!("{e}; left out"));
             }
-        };
-        if part.unix_ns.is_empty() {
             continue;
         }
-        sums.recordings += 1;
-        sums.covered_ns += part.unix_ns.end - part.unix_ns.start;
-        sums.from_unix_ns = sums.from_unix_ns.min(part.unix_ns.start);
-        sums.to_unix_ns = sums.to_unix_ns.max(part.unix_ns.end);
-        for (key, device) in &part.devices {
-            match sums.devices.get_mut(key) {
-                Some(known) => known.add(device),
-                None => drop(sums.devices.insert(key.clone(), device.clone())),
-            }
+        match remembered.part(one, unix_ns) {
+            Ok(part) => sums.add(&part),
+            Err(e) => sums.damage.push(format!("{e:#}; left out")),
         }
     }
     Ok(sums)
 }
 
+impl HostSums {
+    fn add(&mut self, part: &Part) {
+        self.reported.add(&part.reported);
+        self.damage.extend_from_slice(&part.damage);
+        if part.unix_ns.is_empty() {
+            return;
+        }
+        self.recordings += 1;
+        self.covered_ns += part.unix_ns.end - part.unix_ns.start;
+        self.from_unix_ns = self.from_unix_ns.min(part.unix_ns.start);
+        self.to_unix_ns = self.to_unix_ns.max(part.unix_ns.end);
+        for (key, device) in &part.devices {
+            match self.devices.get_mut(key) {
+                Some(known) => known.add(device),
+                None => drop(self.devices.insert(key.clone(), device.clone())),
+            }
+        }
+    }
+}
+
 impl Remembered {
     fn part(&self, stored: &Stored, unix_ns: &Range<i64>) -> Result<Arc<Part>> {
         let (from, to) = stored.span_unix_ns()?;
+        if to <= unix_ns.start {
+            return Ok(Arc::default());
+        }
         let whole = |at: i64| (at - from).max(0);
         let range = whole(unix_ns.start)..whole(unix_ns.end.min(to));
-        let key = (stored.path.clone(), range.clone());
+        let key = (stored.path.clone(), range.clone(), findings_written(&stored.path));
         if let Some(part) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(Arc::clone(part));
         }
-        let part = Arc::new(sums_of(&stored.path, from, range)?);
+        let part = Arc::new(sums_of(stored, from, range)?);
+        if !part.damage.is_empty() {
+            // To be read again: a copy may be complete by then.
+            return Ok(part);
+        }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_REMEMBERED {
             known.clear();
@@ -184,27 +232,30 @@ impl Remembered {
 }
 
 /// The minutes that begin in `range` of a recording.
-fn sums_of(path: &std::path::Path, start_unix_ns: i64, range: Range<i64>) -> Result<Part> {
-    let recording = Recording::open(path)?;
+fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Part> {
+    let recording = Recording::open(&stored.path)?;
     let devices = &recording.meta().devices;
     let mut by_id: BTreeMap<DevId, DeviceSums> = BTreeMap::new();
     let mut end_ns = 0;
     let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
     let wanted = RollupHistograms { total: true, device: false };
-    for warning in read_rollups_with(path, MINUTE_S, first..range.end, wanted, |row| {
+    let mut damage = read_rollups_with(&stored.path, MINUTE_S, first..range.end, wanted, |row| {
         let Some(dev) = row.dev else { return };
         end_ns = end_ns.max(row.at_ns + MINUTE_NS);
         by_id.entry(dev).or_insert_with(DeviceSums::nothing).take(&row, start_unix_ns);
-    })? {
-        eprintln!("iolens: {warning}");
-    }
+    })?;
+    let reported = Reported::read(stored, start_unix_ns, &range).unwrap_or_else(|e| {
+        damage.push(format!("{e}; its findings are missing"));
+        Reported::default()
+    });
     let found = by_id.into_iter().filter_map(|(dev, mut sums)| {
         let device = devices.iter().rfind(|d| d.id == dev)?;
         sums.device = Some(device.clone());
         Some((device.stable_id.clone().unwrap_or_else(|| device.name.clone()), sums))
     });
     let end_ns = end_ns.min(range.end);
-    Ok(Part { unix_ns: start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns, devices: found.collect() })
+    let unix_ns = start_unix_ns + first.min(end_ns)..start_unix_ns + end_ns;
+    Ok(Part { unix_ns, devices: found.collect(), reported, damage })
 }
 
 impl DeviceSums {

@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use iolens_core::model::{Flight, RecorderCost, RecordingMeta, Source};
-use iolens_core::store::{RecordingWriter, WriterOptions};
+use iolens_core::model::{Flight, RecorderCost, RecordingMeta, Source, StoredFinding};
+use iolens_core::private::Access;
+use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,8 +44,7 @@ fn record(root: &Path, host: &str, start: i64, devices: &[(&str, &str)]) {
 }
 
 fn fleet(root: &Path, asked: (Option<i64>, Option<i64>), remembered: &Remembered) -> Result<Fleet> {
-    let root = Root::open(root).unwrap().unwrap();
-    read(&root, asked, 3_600_000_000_000, remembered, Instant::now() + Duration::from_secs(60))
+    read(root, asked, 3_600_000_000_000, remembered, Instant::now() + Duration::from_secs(60))
 }
 
 fn three_hosts() -> tempfile::TempDir {
@@ -111,8 +111,7 @@ fn a_stretch_has_its_minutes_only_and_is_remembered() {
 #[test]
 fn hosts_without_time_are_counted_not_forgotten() {
     let root = three_hosts();
-    let opened = Root::open(root.path()).unwrap().unwrap();
-    let late = read(&opened, (None, None), MINUTE_NS, &Remembered::default(), Instant::now());
+    let late = read(root.path(), (None, None), MINUTE_NS, &Remembered::default(), Instant::now());
     // The first host may have been started in time; the others are left out.
     assert!(late.map_or(true, |f| f.left_out > 0));
     // One of two recordings of a host: the time chooses.
@@ -122,4 +121,120 @@ fn hosts_without_time_are_counted_not_forgotten() {
     assert_eq!((d.recordings, newest.hosts.len()), (1, 1), "the last hour before the newest end");
     let all = fleet(root.path(), (Some(START), None), &Remembered::default()).unwrap();
     assert_eq!(all.hosts.iter().find(|h| h.host == "d").unwrap().recordings, 2);
+}
+
+/// What of a fleet is not known, by host.
+fn unread(found: &Fleet) -> Vec<(&str, usize)> {
+    let without = found.hosts.iter().filter(|h| h.recordings == 0);
+    without.map(|h| (&*h.host, h.damage.len())).collect()
+}
+
+#[test]
+fn a_host_that_cannot_be_read_is_named_whatever_the_stretch_is() {
+    let root = three_hosts();
+    let recording = |host: &str, start: i64| root.path().join(format!("host={host}")).join(format!("start_ns={start}"));
+    let break_meta = |host: &str, start: i64| {
+        for name in ["meta.json", "meta.json.bak"] {
+            std::fs::write(recording(host, start).join(name), "{").unwrap();
+        }
+    };
+    // Newer than all that can be read, and of another host in the middle of that.
+    let later = START + 3_600_000_000_000;
+    record(root.path(), "new", later, &[("sda", "M1")]);
+    break_meta("new", later);
+    break_meta("b", START);
+    record(root.path(), "c", later, &[("sda", "M1")]);
+    break_meta("c", later);
+    let remembered = Remembered::default();
+    let end = START + MINUTES * MINUTE_NS;
+    for asked in [(None, None), (Some(START), Some(end)), (Some(START + MINUTE_NS), None)] {
+        let found = fleet(root.path(), asked, &remembered).unwrap();
+        assert_eq!(unread(&found), [("new", 1), ("b", 1)], "{asked:?}");
+        let c = found.hosts.iter().find(|h| h.host == "c").unwrap();
+        assert_eq!((c.recordings, c.damage.len()), (1, 1), "a part can be read");
+        assert!(c.damage[0].contains("meta.json: damaged") && c.damage[0].ends_with("left out"), "{:?}", c.damage);
+    }
+    for host in ["a", "c", "d"] {
+        break_meta(host, START);
+    }
+    let found = fleet(root.path(), (None, None), &remembered).unwrap();
+    assert_eq!((unread(&found).len(), found.unix_ns.end), (5, later), "their names alone say when they began");
+}
+
+#[test]
+fn damage_is_said_each_time_and_gone_once_it_is_repaired() {
+    let root = three_hosts();
+    let file = root.path().join("host=a").join(Root::recording_directory(START)).join("rollup/60s-000001.parquet");
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::write(&file, "PAR1").unwrap();
+    let remembered = Remembered::default();
+    for _ in 0..2 {
+        assert_eq!(unread(&fleet(root.path(), (None, None), &remembered).unwrap()), [("a", 1)]);
+    }
+    let end = START + MINUTES * MINUTE_NS;
+    record(root.path(), "e", end, &[("sda", "M1")]);
+    let after = fleet(root.path(), (Some(end), None), &remembered).unwrap();
+    assert_eq!((unread(&after).len(), after.hosts.len()), (0, 1), "it ended before");
+    std::fs::remove_dir_all(root.path().join("host=e")).unwrap();
+    std::fs::write(&file, whole).unwrap();
+    assert_eq!(fleet(root.path(), (None, None), &remembered).unwrap().hosts[0].devices.len(), 3);
+}
+
+/// Directories whose path is longer than the kernel takes (4095 bytes) can be listed by no one, root neither.
+#[test]
+fn a_host_that_cannot_be_listed_is_named() {
+    use iolens_core::private::PrivateDir;
+    let dir = tempfile::tempdir().unwrap();
+    let mut root = dir.path().to_owned();
+    while root.as_os_str().len() < 3700 {
+        root.push("d".repeat(200));
+    }
+    root.push("d".repeat(3960 - root.as_os_str().len()));
+    std::fs::create_dir_all(&root).unwrap();
+    record(&root, "a", START, &[("sda", "M1")]);
+    let long = "h".repeat(150);
+    PrivateDir::open_own(&root, Access::OWNER).unwrap().make_dir(Root::host_directory(&long)).unwrap();
+    assert!(is_fleet(&root) && !is_fleet(&root.join("host=a")));
+    let found = fleet(&root, (None, None), &Remembered::default()).unwrap();
+    assert_eq!((unread(&found), found.hosts.len()), (vec![(&*long, 1)], 2));
+}
+
+#[test]
+fn findings_are_counted_the_most_harmful_kept_and_read_again_when_they_change() {
+    let root = three_hosts();
+    let remembered = Remembered::default();
+    let recording = |host: &str| root.path().join(format!("host={host}")).join(Root::recording_directory(START));
+    let put = |host: &str, at_s: i64, length_s: i64, kind: &str, severity: &str| {
+        let finding = StoredFinding {
+            from_ns: at_s * 1_000_000_000,
+            to_ns: (at_s + length_s) * 1_000_000_000,
+            open: false,
+            kind: kind.to_owned(),
+            severity: severity.to_owned(),
+            device: Some("sda".to_owned()),
+            summary: "something".to_owned(),
+            evidence: "{}".to_owned(),
+        };
+        put_finding(&recording(host), Access::OWNER, &finding).unwrap();
+    };
+    assert_eq!(fleet(root.path(), (None, None), &remembered).unwrap().hosts[0].reported.total(), 0);
+    (0..30).for_each(|i| put("a", i, 1, "microburst", "info"));
+    put("a", 100, 1, "slow-io", "warning");
+    put("a", 110, 9, "slow-io", "warning");
+    put("a", 400, 1, "of-tomorrow", "grave");
+    put("a", 50, 1, "microburst", "warning");
+    put("a", 500, 1, "stall", "critical");
+    let all = fleet(root.path(), (None, None), &remembered).unwrap();
+    let of = &all.hosts[0].reported;
+    assert_eq!((of.total(), of.worst.len()), (35, 20));
+    let first: Vec<(&str, f64)> =
+        of.worst.iter().take(4).map(|f| (&*f.kind, f.start_unix_s - START as f64 / 1e9)).collect();
+    assert_eq!(first, [("stall", 500.0), ("slow-io", 110.0), ("slow-io", 100.0), ("microburst", 50.0)]);
+    assert_eq!(of.kinds["microburst"], (31, "warning".to_owned()));
+    let minute = (Some(START + MINUTE_NS), Some(START + 2 * MINUTE_NS));
+    assert_eq!(fleet(root.path(), minute, &remembered).unwrap().hosts[0].reported.total(), 2);
+    std::fs::write(recording("a").join("findings/000001.parquet"), "PAR1").unwrap();
+    let damaged = fleet(root.path(), (None, None), &remembered).unwrap();
+    let a = &damaged.hosts[0];
+    assert_eq!((a.recordings, a.reported.total(), a.damage.len()), (1, 0, 1), "its rollups are whole");
 }

@@ -18,6 +18,14 @@ pub struct FleetDocument {
     pub hosts: Vec<HostRow>,
     /// Disks that lost most I/O time first; the layers above them (dm, md) and loop devices are left out.
     pub devices: Vec<DeviceRow>,
+    /// What was reported while it was recorded, the most harmful first: at most 20 of a host and 1000 in all.
+    pub findings: Vec<FindingRow>,
+    /// Findings that are not listed.
+    pub findings_left_out: u64,
+    /// What the findings are, and on how many hosts: the most harmful first.
+    pub kinds: Vec<KindRow>,
+    /// Hosts that have no row because what they recorded could not be read, and why.
+    pub hosts_unread: Vec<UnreadHost>,
     /// Hosts that there was no time to read: a further request goes on with them.
     pub hosts_left_out: u64,
     /// Remarks for people.
@@ -38,6 +46,8 @@ pub struct HostRow {
     pub to_unix_s: f64,
     /// How many disks it has.
     pub disks: u64,
+    /// What was reported of it while it was recorded: how many findings.
+    pub findings: u64,
     /// I/Os completed.
     pub ios: i64,
     /// Bytes moved.
@@ -88,6 +98,52 @@ pub struct DeviceRow {
     pub lost_ios: Option<i64>,
     /// Start of the minute in which most time was spent in flight.
     pub worst_unix_s: Option<f64>,
+}
+
+/// What stood out on a host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FindingRow {
+    /// Where.
+    pub host: String,
+    /// The device, or the devices behind one link; `null` if it is about all.
+    pub device: Option<String>,
+    /// What was found.
+    pub kind: String,
+    /// `info`, `warning` or `critical`.
+    pub severity: String,
+    /// One line for people.
+    pub summary: String,
+    /// When it began.
+    pub start_unix_s: f64,
+    /// When it ended, as far as it was seen.
+    pub end_unix_s: f64,
+    /// It had not ended when that was written.
+    pub open: bool,
+}
+
+/// Findings of a kind on all hosts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct KindRow {
+    /// What was found.
+    pub kind: String,
+    /// The highest of its findings.
+    pub severity: String,
+    /// On how many hosts.
+    pub hosts: u64,
+    /// How many findings, also those that are not listed.
+    pub findings: u64,
+}
+
+/// A host that could not be read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct UnreadHost {
+    /// Its name.
+    pub host: String,
+    /// What is wrong with each of its recordings of the time, or with its newest.
+    pub reasons: Vec<String>,
 }
 
 impl FleetDocument {

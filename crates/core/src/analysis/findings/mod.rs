@@ -4,6 +4,8 @@ pub mod conclusions;
 pub mod evidence;
 pub mod io_errors;
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
 
 pub use crate::analysis::findings::evidence::{Cause, Evidence};
@@ -187,7 +189,15 @@ impl Finding {
     }
 }
 
-/// Most severe first, then what people feel before what explains it, then by time.
+/// How much a finding of these names matters beside others, the most harmful least: the severe first, then what people feel
+/// before what explains it, and last names that this version does not know.
+pub fn harm(severity: &str, kind: &str) -> (Reverse<Option<Severity>>, u8) {
+    let severity = Severity::ALL.into_iter().find(|s| s.name() == severity);
+    let kind = FindingKind::ALL.into_iter().find(|k| k.name() == kind);
+    (Reverse(severity), kind.map_or(u8::MAX, FindingKind::rank))
+}
+
+/// The most harmful first, equals by time.
 pub fn sort(findings: &mut [Finding]) {
-    findings.sort_by_key(|f| (std::cmp::Reverse(f.severity), f.kind().rank(), f.from_ns));
+    findings.sort_by_cached_key(|f| (harm(f.severity.name(), f.kind().name()), f.from_ns));
 }

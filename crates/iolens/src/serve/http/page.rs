@@ -10,13 +10,13 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use iolens_core::store::Root;
 use iolens_observe::topology::wall_clock_ns;
 
 use super::App;
 use super::api::{Params, hosts, typed};
 use super::problem::Problem;
 use crate::engine::choose::{self, Chosen};
+use crate::engine::fleet::is_fleet;
 use crate::engine::page::{Beside, page};
 use crate::engine::report::{Analysed, plain};
 use crate::engine::{Instant, WindowArgs, window};
@@ -59,7 +59,7 @@ pub async fn front(State(app): State<Arc<App>>, headers: HeaderMap, uri: Uri) ->
         Ok(asked) => asked,
         Err(problem) => return nothing(&problem, View { live: false, ..View::last(wall_clock_ns(), QUARTER_NS) }),
     };
-    if params.get("host").is_none() && Root::open(&app.root).is_ok_and(|r| r.is_some_and(|r| r.hosts().len() > 1)) {
+    if params.get("host").is_none() && is_fleet(&app.root) {
         return fleet(&app, &params).await;
     }
     let (place, view) = (app.place(&params), view(&asked));

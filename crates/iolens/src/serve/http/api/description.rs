@@ -40,9 +40,21 @@ pub const ENDPOINTS: &[Endpoint] = &[
     ),
     get(
         "hosts",
-        "Hosts and disks, those that lost most I/O time first; of the last day before the newest recording's end, if no time is given",
+        "Hosts and disks, those that lost most I/O time first, and what was reported of them; of the last day before the newest recording's end, if no time is given",
         &["from", "to"],
-        &["schema_version", "from_unix_s", "to_unix_s", "hosts", "devices", "hosts_left_out", "notes"],
+        &[
+            "schema_version",
+            "from_unix_s",
+            "to_unix_s",
+            "hosts",
+            "devices",
+            "findings",
+            "findings_left_out",
+            "kinds",
+            "hosts_unread",
+            "hosts_left_out",
+            "notes",
+        ],
     ),
     get(
         "series",

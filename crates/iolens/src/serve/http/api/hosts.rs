@@ -1,5 +1,6 @@
 //! `hosts`, and the page of a fleet: hosts and disks of the root, ranked by the I/O time that they lost.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Deadline};
@@ -8,17 +9,18 @@ use anyhow::{Result, anyhow};
 use axum::extract::State;
 use axum::http::Uri;
 use axum::response::Response;
+use iolens_core::analysis::findings::harm;
 use iolens_core::model::Class;
-use iolens_core::store::Root;
 
 use super::super::problem::Problem;
 use super::super::{App, SCHEMA_VERSION};
 use super::description::parameters;
 use super::json;
 use super::params::Params;
+use crate::engine::findings::sort;
 use crate::engine::fleet::{self, ClassSums, DeviceSums, Fleet, HostSums, Peers, Remembered};
 use crate::engine::{Instant, WindowArgs};
-use crate::present::fleet::{DeviceRow, FleetDocument, HostRow};
+use crate::present::fleet::{DeviceRow, FleetDocument, HostRow, KindRow, UnreadHost};
 
 /// What a question is about that names no time, before the newest recording's end.
 const USUAL_NS: i64 = 86_400_000_000_000;
@@ -26,6 +28,8 @@ const USUAL_NS: i64 = 86_400_000_000_000;
 const READING: Duration = Duration::from_secs(5);
 /// As many disks are listed; the sums of hosts have all.
 const MAX_DEVICES: usize = 1000;
+/// As many findings are listed, and of each host the most harmful of them.
+const MAX_FINDINGS: usize = 1000;
 
 /// `GET /api/v1/hosts`.
 ///
@@ -48,32 +52,59 @@ pub async fn of(app: &Arc<App>, params: &Params) -> Result<FleetDocument, Proble
 }
 
 fn document(path: &Path, asked: &WindowArgs, remembered: &Remembered) -> Result<FleetDocument> {
-    let root = Root::open(path)?.ok_or_else(|| anyhow!("{} is one recording, and no root of hosts", path.display()))?;
     let wall = |at: Option<Instant>| match at {
         Some(Instant::Wall(t)) => Ok(i64::try_from(t.as_nanosecond()).ok()),
         Some(Instant::SinceStart(_)) => Err(anyhow!("hosts have no common start: give times of day")),
         None => Ok(None),
     };
     let stretch = (wall(asked.from)?, wall(asked.to)?);
-    let fleet = fleet::read(&root, stretch, USUAL_NS, remembered, Deadline::now() + READING)?;
+    let fleet = fleet::read(path, stretch, USUAL_NS, remembered, Deadline::now() + READING)?;
     Ok(ranked(&fleet))
 }
 
 fn ranked(fleet: &Fleet) -> FleetDocument {
     let peers = Peers::of(fleet);
-    let devices = fleet.hosts.iter().flat_map(|h| h.devices.values().filter(|d| d.is_disk()).map(move |d| (h, d)));
+    let (known, without): (Vec<_>, Vec<_>) = fleet.hosts.iter().partition(|h| h.recordings > 0);
+    for damage in known.iter().flat_map(|h| &h.damage) {
+        eprintln!("iolens: {damage}");
+    }
+    let devices = known.iter().flat_map(|h| h.devices.values().filter(|d| d.is_disk()).map(move |d| (h, d)));
+    let unread = |h: &&HostSums| UnreadHost { host: h.host.clone(), reasons: h.damage.clone() };
     let mut document = FleetDocument {
         schema_version: SCHEMA_VERSION,
         from_unix_s: seconds(fleet.unix_ns.start),
         to_unix_s: seconds(fleet.unix_ns.end),
-        hosts: fleet.hosts.iter().map(|h| host_row(h, &peers)).collect(),
+        hosts: known.iter().map(|h| host_row(h, &peers)).collect(),
         devices: devices.map(|(h, d)| device_row(h, d, &peers)).collect(),
+        findings: fleet.hosts.iter().flat_map(|h| h.reported.worst.iter().cloned()).collect(),
+        kinds: kinds(fleet),
+        hosts_unread: without.iter().filter(|h| !h.damage.is_empty()).map(unread).collect(),
         hosts_left_out: fleet.left_out as u64,
-        notes: Vec::new(),
+        ..FleetDocument::default()
     }
     .ranked();
     document.devices.truncate(MAX_DEVICES);
+    sort(&mut document.findings);
+    document.findings.truncate(MAX_FINDINGS);
+    let total: u64 = document.kinds.iter().map(|k| k.findings).sum();
+    document.findings_left_out = total - document.findings.len() as u64;
     document
+}
+
+/// The same on how many hosts, the most harmful first.
+fn kinds(fleet: &Fleet) -> Vec<KindRow> {
+    let mut all: BTreeMap<&str, KindRow> = BTreeMap::new();
+    for (kind, (findings, severity)) in fleet.hosts.iter().flat_map(|h| &h.reported.kinds) {
+        let row = all.entry(kind).or_insert_with(|| KindRow { kind: kind.clone(), ..KindRow::default() });
+        row.hosts += 1;
+        row.findings += findings;
+        if harm(severity, kind) < harm(&row.severity, kind) {
+            row.severity.clone_from(severity);
+        }
+    }
+    let mut rows: Vec<KindRow> = all.into_values().collect();
+    rows.sort_by_cached_key(|r| (harm(&r.severity, &r.kind), std::cmp::Reverse(r.hosts)));
+    rows
 }
 
 fn seconds(unix_ns: i64) -> f64 {
@@ -91,6 +122,7 @@ fn host_row(host: &HostSums, peers: &Peers) -> HostRow {
         from_unix_s: seconds(host.from_unix_ns),
         to_unix_s: seconds(host.to_unix_ns),
         disks: disks.len() as u64,
+        findings: host.reported.total(),
         ios: disks.iter().map(|d| d.ios()).sum(),
         bytes: disks.iter().map(|d| d.bytes).sum(),
         lost_s: disks.iter().filter_map(|d| peers.lost_ns(d)).reduce(|a, b| a + b).map(|ns| ns / 1e9),

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use iolens_core::model::{Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source};
+use iolens_core::model::{Comm, DevId, Device, Io, Op, RecorderCost, RecordingMeta, Source, StoredFinding};
+use iolens_core::private::Access;
 use iolens_core::rollup::{RollupBuilder, minutes};
-use iolens_core::store::{RecordingWriter, WriterOptions};
+use iolens_core::store::{RecordingWriter, WriterOptions, put_finding};
 use serde_json::Value;
 
 use super::super::Snapshots;
@@ -95,11 +96,55 @@ fn hosts_are_ranked_and_their_times_are_checked() {
     assert_eq!((of("h")["ios"].as_i64(), of("<b>x")["ios"].as_i64()), (Some(180 * IOS_PER_S), Some(120 * IOS_PER_S)));
     assert_eq!(of("h")["lost_s"], Value::Null, "two disks are no peers");
     assert_eq!(of("h")["read_us"], serde_json::json!(1000.0));
+    assert_eq!((&fleet["findings"], &fleet["kinds"]), (&serde_json::json!([]), &serde_json::json!([])));
     let usual = get(&app, "/api/v1/hosts").1;
     assert_eq!(usual["to_unix_s"].as_f64(), Some((EPOCH / S + 420) as f64), "up to the newest recording's end");
     let (status, problem) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(-900), at(-600)));
     assert!(status == 422 && problem["detail"].as_str().unwrap().contains("rollups"), "{problem}");
     assert_eq!(get(&app, "/api/v1/hosts?at=now").0, 400);
+}
+
+#[test]
+fn findings_of_hosts_are_ranked_over_all_of_them() {
+    let (dir, app) = lake();
+    record_of(dir.path(), "<b>x", 0, 120);
+    let put = |host: &str, at_s: i64, kind: &str, severity: &str| {
+        let finding = StoredFinding {
+            from_ns: at_s * S,
+            to_ns: (at_s + 5) * S,
+            open: at_s == 50,
+            kind: kind.to_owned(),
+            severity: severity.to_owned(),
+            device: Some("sda".to_owned()),
+            summary: "<b>e".to_owned(),
+            evidence: "{}".to_owned(),
+        };
+        let path = dir.path().join(Root::host_directory(host)).join(Root::recording_directory(EPOCH));
+        put_finding(&path, Access::OWNER, &finding).unwrap();
+    };
+    (0..25).for_each(|i| put("h", i, "microburst", "info"));
+    put("h", 50, "stall", "critical");
+    put("<b>x", 40, "stall", "warning");
+    let (status, fleet) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)));
+    assert_eq!((status, fleet["findings_left_out"].as_u64()), (200, Some(6)), "20 of the 26 of one host");
+    let start_unix_s = (EPOCH / S + 50) as f64;
+    let worst = serde_json::json!({
+        "host": "h", "device": "sda", "kind": "stall", "severity": "critical", "summary": "<b>e",
+        "start_unix_s": start_unix_s, "end_unix_s": start_unix_s + 5.0, "open": true,
+    });
+    assert_eq!((&fleet["findings"][0], &fleet["findings"][1]["host"]), (&worst, &"<b>x".into()));
+    let kinds = serde_json::json!([
+        { "kind": "stall", "severity": "critical", "hosts": 2, "findings": 2 },
+        { "kind": "microburst", "severity": "info", "hosts": 1, "findings": 25 },
+    ]);
+    assert_eq!(fleet["kinds"], kinds);
+    assert_eq!((&fleet["hosts"][1]["host"], &fleet["hosts"][1]["findings"]), (&"h".into(), &26.into()));
+    for name in ["meta.json", "meta.json.bak"] {
+        std::fs::write(dir.path().join(format!("host=h/start_ns={}", EPOCH + 300 * S)).join(name), "{").unwrap();
+    }
+    let (_, fleet) = get(&app, &format!("/api/v1/hosts?from={}&to={}", at(0), at(180)));
+    assert_eq!(fleet["hosts_unread"], serde_json::json!([]), "part of it can be read");
+    assert!(fleet["notes"][0].as_str().unwrap().contains("meta.json: damaged"), "{}", fleet["notes"]);
 }
 
 #[test]
