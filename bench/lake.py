@@ -1,23 +1,31 @@
 #!/usr/bin/env python3
 """How long the questions to a lake take: makes rollups of many hosts and days, and asks them of DuckDB or Spark.
 
-    bench/lake.py DIR --hosts 1000 --days 30 [--engine spark --master spark://HOST:PORT]
+    bench/lake.py DIR --hosts 1000 --days 30 [--links] [--engine spark [--master spark://HOST:PORT]] [hosts|latency|capacity...]
 
-A host has one disk, and a recording for each day, as `iolens serve` makes them: rows of a minute for `all`, `read` and `write`, with
-histograms. The files of eight hosts differ, the others are copies of them. DIR is used as it is if it holds a lake.
+A host has one disk, and a recording for each day, as `iolens serve` makes them: rows of a minute and of an hour for `all`, `read`
+and `write`, with histograms. The newest of each host goes on: it has no hours. The files of eight hosts differ, the others are
+copies of them, or with --links hard links. DIR is used as it is if it holds a lake. Spark is by default a standalone cluster of one
+master and two workers, started here, of a core each; CPU time is that of all processes, and of a master elsewhere not known.
 """
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python/src"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "python/src"), str(ROOT / "python/tests")]
 
 import numpy as np  # noqa: E402
 import pyarrow as pa  # noqa: E402
+import pyarrow.compute as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
 import iolens  # noqa: E402
@@ -26,51 +34,79 @@ DAY_NS = 86_400 * 10**9
 START_NS = 1_792_800_000_000_000_000 // DAY_NS * DAY_NS
 MINUTES = 1440
 DIFFERENT = 8
+HOURS = 24
 CELLS = 24
+# Of the format: the durations of a histogram.
+BUCKETS = 496
+SUMS = ("ios", "bytes", "merges", "errors", "queue_sum_ns", "device_sum_ns", "busy_ns", "in_flight_ns")
 DISK = {"name": "sda", "id": 8 << 20, "kind": "request", "stable_id": "wwn", "model": "M"}
 
 
 def rollups(rng: np.random.Generator) -> pa.Table:
+    """The minutes of a day."""
     parts = []
     for name in ("all", "read", "write"):
         ios = rng.poisson(40_000, MINUTES)
-        counts = rng.poisson(ios[:, None] / CELLS, (MINUTES, CELLS)).astype(np.int32)
-        first = rng.integers(180, 260, MINUTES)
-        lists = [(first[:, None] + 3 * np.arange(CELLS)).astype(np.int32), counts]
-        offsets = pa.array(np.arange(0, (MINUTES + 1) * CELLS, CELLS), pa.int32())
-        empty = pa.array([[]] * MINUTES, pa.list_(pa.int32()))
-        buckets, numbers = (pa.ListArray.from_arrays(offsets, pa.array(v.ravel())) if name != "all" else empty for v in lists)
-        parts.append(
-            pa.table(
-                {
-                    "step_s": pa.array(np.full(MINUTES, 60), pa.int32()),
-                    "at_ns": np.arange(MINUTES) * 60 * 10**9,
-                    "dev": pa.array(np.full(MINUTES, 8 << 20), pa.int32()),
-                    "class": pa.array([name] * MINUTES),
-                    "ios": ios,
-                    "bytes": ios * rng.integers(4096, 65536, MINUTES),
-                    "merges": np.zeros(MINUTES, np.int64),
-                    "errors": np.zeros(MINUTES, np.int64),
-                    "queue_sum_ns": ios * rng.integers(10**4, 10**5, MINUTES),
-                    "device_sum_ns": ios * rng.integers(10**5, 10**6, MINUTES),
-                    "busy_ns": rng.integers(10**9, 60 * 10**9, MINUTES),
-                    "in_flight_ns": rng.integers(10**9, 200 * 10**9, MINUTES),
-                    "in_flight_max": rng.integers(1, 64, MINUTES),
-                    "lost_ios": pa.nulls(MINUTES, pa.int64()),
-                    "total_buckets": buckets,
-                    "total_counts": numbers,
-                    "device_buckets": buckets,
-                    "device_counts": numbers,
-                }
-            )
-        )
+        counts = rng.poisson(ios[:, None] / CELLS, (MINUTES, CELLS))
+        buckets = rng.integers(180, 260, MINUTES)[:, None] + 3 * np.arange(CELLS)
+        columns = {
+            "bytes": ios * rng.integers(4096, 65536, MINUTES),
+            "merges": np.zeros(MINUTES, np.int64),
+            "errors": np.zeros(MINUTES, np.int64),
+            "queue_sum_ns": ios * rng.integers(10**4, 10**5, MINUTES),
+            "device_sum_ns": ios * rng.integers(10**5, 10**6, MINUTES),
+            "busy_ns": rng.integers(10**9, 60 * 10**9, MINUTES),
+            "in_flight_ns": rng.integers(10**9, 200 * 10**9, MINUTES),
+            "in_flight_max": rng.integers(1, 64, MINUTES),
+        }
+        parts.append(table(name, 60, ios, columns, None if name == "all" else (buckets, counts)))
     return pa.concat_tables(parts)
 
 
-def make(root: Path, hosts: int, days: int) -> None:
+def hours(minutes: pa.Table) -> pa.Table:
+    """The hours of those minutes: sums, and histograms merged."""
+    parts = []
+    for name in ("all", "read", "write"):
+        rows = minutes.filter(pc.equal(minutes["class"], name))
+        columns = {c: rows[c].to_numpy().reshape(HOURS, 60).sum(axis=1) for c in SUMS}
+        columns["in_flight_max"] = rows["in_flight_max"].to_numpy().reshape(HOURS, 60).max(axis=1)
+        merged = None
+        if name != "all":
+            merged = np.zeros((HOURS, BUCKETS), np.int64)
+            of = np.repeat(np.arange(HOURS), 60 * CELLS)
+            np.add.at(merged, (of, rows["device_buckets"].combine_chunks().flatten()), rows["device_counts"].combine_chunks().flatten())
+        ios = columns.pop("ios")
+        parts.append(table(name, 3600, ios, columns, None if merged is None else (np.tile(np.arange(BUCKETS), (HOURS, 1)), merged)))
+    return pa.concat_tables(parts)
+
+
+def table(name: str, step_s: int, ios: np.ndarray, columns: dict[str, np.ndarray], histogram: tuple[np.ndarray, np.ndarray] | None) -> pa.Table:
+    """Rows of a class; buckets without I/Os are left out."""
+    n = len(ios)
+    lists = [pa.array([[]] * n, pa.list_(pa.int32()))] * 2
+    if histogram is not None:
+        some = histogram[1] > 0
+        offsets = pa.array(np.concatenate([[0], np.cumsum(some.sum(axis=1))]), pa.int32())
+        lists = [pa.ListArray.from_arrays(offsets, pa.array(values[some], pa.int32())) for values in histogram]
+    return pa.table(
+        {
+            "step_s": pa.array(np.full(n, step_s), pa.int32()),
+            "at_ns": np.arange(n) * step_s * 10**9,
+            "dev": pa.array(np.full(n, 8 << 20), pa.int32()),
+            "class": pa.array([name] * n),
+            "ios": ios,
+            **columns,
+            "lost_ios": pa.nulls(n, pa.int64()),
+            **{f"{part}_{what}": lists[i] for part in ("total", "device") for i, what in enumerate(("buckets", "counts"))},
+        }
+    )
+
+
+def make(root: Path, hosts_: int, days: int, links: bool) -> None:
     rng = np.random.default_rng(1)
     devices = pa.table({"dev": pa.array([8 << 20], pa.int32()), "name": ["sda"], "kind": ["request"], "stable_id": ["wwn"], "model": ["M"]})
-    for host in range(hosts):
+    put: Callable[..., Any] = os.link if links else shutil.copyfile
+    for host in range(hosts_):
         for day in range(days):
             to = root / f"host=h{host:04}" / f"start_ns={START_NS + day * DAY_NS}"
             (to / "rollup").mkdir(parents=True)
@@ -79,34 +115,74 @@ def make(root: Path, hosts: int, days: int) -> None:
             (to / "meta.json").write_text(json.dumps({**meta, "devices": [DISK]}))
             (to / "devices").mkdir()
             if host < DIFFERENT:
-                pq.write_table(rollups(rng), to / "rollup/60s-000001.parquet", compression="zstd")
+                minutes = rollups(rng)
+                pq.write_table(minutes, to / "rollup/60s-000001.parquet", compression="zstd")
+                if day < days - 1:
+                    pq.write_table(hours(minutes), to / "rollup/3600s-000002.parquet", compression="zstd")
                 pq.write_table(devices, to / "devices/000001.parquet")
             else:
                 source = root / f"host=h{host % DIFFERENT:04}" / to.name
-                shutil.copyfile(source / "rollup/60s-000001.parquet", to / "rollup/60s-000001.parquet")
-                shutil.copyfile(source / "devices/000001.parquet", to / "devices/000001.parquet")
+                for file in source.glob("*/*.parquet"):
+                    put(file, to / file.relative_to(source))
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of all that it has started, those that have ended included."""
+    parents, used = {}, {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(fields[1])
+            used[int(entry.name)] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    total = 0.0
+    for pid, seconds in used.items():
+        ancestor = pid
+        while ancestor not in (os.getpid(), 0):
+            ancestor = parents.get(ancestor, 0)
+        total += seconds if ancestor else 0
+    return total
+
+
+@contextmanager
+def session(engine: str, master: str | None, memory: str) -> Iterator[Any]:
+    """What `iolens.lake` takes as `spark`; its executors run."""
+    if engine == "duckdb":
+        yield None
+        return
+    import spark_cluster
+
+    with spark_cluster.session(master, memory) as spark:
+        spark.range(1000).repartition(4).count()
+        yield spark
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=Path)
+    parser.add_argument("questions", nargs="*", metavar="QUESTION", default=["hosts", "latency", "capacity"])
     parser.add_argument("--hosts", type=int, default=100)
     parser.add_argument("--days", type=int, default=30)
+    parser.add_argument("--links", action="store_true")
     parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb")
-    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--master")
+    parser.add_argument("--memory", default="2g", help="of each Spark worker, and of the driver")
     args = parser.parse_args()
     if not args.root.exists():
-        make(args.root, args.hosts, args.days)
+        make(args.root, args.hosts, args.days, args.links)
     size = sum(f.stat().st_size for f in args.root.glob("host=*/*/rollup/*"))
-    begin = time.monotonic()
-    lake = iolens.lake(args.root, engine=args.engine, spark=args.master if args.engine == "spark" else None)
-    print(f"{lake}: {size / 1e9:.3f} GB of rollups, {args.engine}; opened in {time.monotonic() - begin:.2f} s", flush=True)
-    for name in ("hosts", "latency", "capacity"):
-        begin, cpu = time.monotonic(), time.process_time()
-        rows = getattr(lake, name)().num_rows
-        took = time.monotonic() - begin
-        cpu = time.process_time() - cpu
-        print(f"{name:10} {rows:7} rows {took:8.2f} s, {cpu:8.2f} s of CPU, {took / size * 1e9:8.2f} s/GB", flush=True)
+    with session(args.engine, args.master, args.memory) as spark:
+        begin, cpu = time.monotonic(), cpu_s()
+        lake = iolens.lake(args.root, engine=args.engine, spark=spark)
+        took = f"{time.monotonic() - begin:.2f} s, {cpu_s() - cpu:.2f} s of CPU"
+        print(f"{lake}: {size / 1e9:.3f} GB of rollups, {args.engine}; opened in {took}", flush=True)
+        for name in args.questions:
+            begin, cpu = time.monotonic(), cpu_s()
+            rows = getattr(lake, name)().num_rows
+            took, cpu = time.monotonic() - begin, cpu_s() - cpu
+            print(f"{name:10} {rows:7} rows {took:8.2f} s, {cpu:8.2f} s of CPU, {cpu / size * 1e9:8.2f} s of CPU/GB", flush=True)
 
 
 if __name__ == "__main__":

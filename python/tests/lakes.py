@@ -32,6 +32,8 @@ def bucket_of(ns: int) -> int:
 def rollup_rows(ios: list[dict[str, Any]], step_s: int) -> list[dict[str, Any]]:
     """Rows of one step; busy time is that of slots longer than any I/O, by marking every microsecond."""
     step_ns, rows = step_s * 10**9, []
+    # Two losses in each slot of up to a minute.
+    slot_ns = min(step_ns, 60 * 10**9)
     groups: dict[tuple[int, int, str], list[dict[str, Any]]] = defaultdict(list)
     for io in ios:
         for name in (class_of(io["op"]), "all"):
@@ -53,7 +55,7 @@ def rollup_rows(ios: list[dict[str, Any]], step_s: int) -> list[dict[str, Any]]:
                 "bytes": sum(io["bytes"] for io in of),
                 "device_sum_ns": sum(io["device_ns"] for io in of),
                 "busy_ns": sum(io["device_ns"] for io in of) // 4 if name == "all" else None,
-                "lost_ios": 2 if name == "all" and dev == DISK else None,
+                "lost_ios": 2 * len({io["done_ns"] // slot_ns for io in of}) if name == "all" and dev == DISK else None,
                 **histograms,
             }
         )
@@ -137,4 +139,28 @@ def make_root(root: Path, ios: int = 400) -> dict[tuple[str, int], list[dict[str
                 ]
                 write_table(path, "devices", devices)
             truth[host, start_ns] = rows
+    return truth
+
+
+def make_ended(root: Path, host: str = "d") -> dict[int, list[dict[str, Any]]]:
+    """Five recordings of two hours of a host, all but the last of which have ended; the fourth was killed and has no hours.
+
+    The third is of another writer, whose file of minutes and seconds has a name that does not say so.
+    """
+    truth = {}
+    for number in range(5):
+        start_ns = START_NS + 2 * number * HOUR_NS
+        # A stretch of a second as two hours.
+        ios = [{**io, "done_ns": io["done_ns"] * 7000 % (2 * HOUR_NS)} for io in random_ios(50 + number, 300)]
+        path = root / f"host={host}/start_ns={start_ns}"
+        write_recording(
+            path, sorted(ios, key=lambda io: io["done_ns"]), {**RANDOM_META, "host": host, "start_unix_ns": start_ns}
+        )
+        steps = [(1, 60)] if number == 2 else [(1,), (60,)]
+        for step in steps:
+            name = "" if len(step) > 1 else f"{step[0]}s-"
+            write_table(path, "rollup", [row for s in step for row in rollup_rows(ios, s)], f"{name}000001.parquet")
+        if number not in (3, 4):
+            write_table(path, "rollup", rollup_rows(ios, 3600), "3600s-000002.parquet")
+        truth[start_ns] = ios
     return truth

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from conftest import DISK, DM, FIXTURES, START_NS, random_ios, write_recording
-from lakes import HOSTS, bucket_of, class_of, make_root, write_table
+from lakes import HOSTS, bucket_of, class_of, make_ended, make_root, write_table
 
 import iolens
 from iolens import capacity
@@ -91,6 +91,51 @@ def test_latency_from_histograms(q: float, root: tuple[Path, Truth]) -> None:
         assert row["ios"] == len(took)
         assert bucket_of(round(row["quantile_us"] * 1000)) == bucket_of(exact)
         assert row["quantile_us"] == pytest.approx(exact / 1e3, rel=0.032)
+
+
+def test_hours_answer_as_minutes_do(tmp_path: Path) -> None:
+    truth = make_ended(tmp_path / "hours")
+    starts = sorted(truth)
+    shutil.copytree(tmp_path / "hours", tmp_path / "minutes")
+    for file in (tmp_path / "minutes").rglob("3600s-*"):
+        file.unlink()
+    questions = (
+        "hosts",
+        *(("latency", by, part, q) for by in ("device", "host") for part in ("total", "device") for q in (0.5, 0.99)),
+    )
+
+    def answers(root: Path) -> list[Any]:
+        lake = iolens.lake(root)
+        return [lake.hosts() if q == "hosts" else lake.latency(*q[1:]) for q in questions]
+
+    by_minutes = answers(tmp_path / "minutes")
+    for a, b in zip(answers(tmp_path / "hours"), by_minutes, strict=True):
+        assert a.num_rows > 0
+        assert a.equals(b)
+    [row] = by_minutes[0].to_pylist()
+    of_disk = [(start, io) for start in starts for io in truth[start] if io["dev"] == DISK]
+    assert (row["recordings"], row["ios"]) == (5, len(of_disk))
+    minute_ns = 60 * 10**9
+    minutes = [start + io["done_ns"] // minute_ns * minute_ns for start, io in of_disk]
+    assert (row["first_unix_ns"], row["last_unix_ns"]) == (min(minutes), max(minutes) + minute_ns)
+    # Of the second and third recording the minutes are not read: they could not be.
+    for start in starts[1:3]:
+        for file in (tmp_path / f"hours/host=d/start_ns={start}/rollup").glob("*"):
+            if not file.name.startswith("3600s-"):
+                file.write_bytes(b"no Parquet")
+    for a, b in zip(answers(tmp_path / "hours"), by_minutes, strict=True):
+        assert a.equals(b)
+
+
+def test_recordings_come_and_go_between_questions(tmp_path: Path) -> None:
+    truth = make_ended(tmp_path)
+    lake = iolens.lake(tmp_path)
+    assert lake.hosts()["recordings"].to_pylist() == [5]
+    shutil.rmtree(tmp_path / f"host=d/start_ns={min(truth)}")
+    assert lake.hosts()["recordings"].to_pylist() == [4]
+    assert lake.latency().num_rows > 0
+    make_ended(tmp_path, "e")
+    assert lake.hosts()["recordings"].to_pylist() == [4, 5]
 
 
 def test_noise_is_charged_to_who_made_it(tmp_path: Path) -> None:

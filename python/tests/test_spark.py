@@ -3,85 +3,33 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import FIXTURES, START_NS
-from lakes import make_root
+from lakes import make_ended, make_root
 from test_actors import DAY_NS, answer
 from test_actors import write_lake as write_actors_lake
 from test_containers import write_lake
-from test_object_store import free_port
 
 import iolens
 
 pytestmark = pytest.mark.spark
-pyspark = pytest.importorskip("pyspark", reason="SKIP: pyspark is not installed")
-WORKERS = 2
-
-
-def _serving(port: int) -> bool:
-    with socket.socket() as s:
-        return s.connect_ex(("127.0.0.1", port)) == 0
+pytest.importorskip("pyspark", reason="SKIP: pyspark is not installed")
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def cluster() -> Iterator[Any]:
     """A session on the cluster."""
     if shutil.which("java") is None:
         pytest.skip("SKIP: Java is missing (Debian: openjdk-17-jre-headless)")
-    home, logs = Path(pyspark.__file__).parent, tmp_path_factory.mktemp("spark")
-    port, ui = free_port(), free_port()
-    env = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home), "SPARK_WORKER_DIR": str(logs)}
-    deploy = [home / "bin/spark-class", "org.apache.spark.deploy"]
-    started: list[subprocess.Popen[bytes]] = []
+    import spark_cluster
 
-    def start(kind: str, *args: object) -> None:
-        command = [str(deploy[0]), f"{deploy[1]}.{kind}", "--host", "127.0.0.1", *map(str, args)]
-        with (logs / f"{kind}{len(started)}.log").open("wb") as log:
-            started.append(subprocess.Popen(command, env=env, stdout=log, stderr=log))
-
-    try:
-        start("master.Master", "--port", port, "--webui-port", ui)
-        until = time.monotonic() + 60
-        while not _serving(port) and time.monotonic() < until:
-            time.sleep(0.2)
-        for _ in range(WORKERS):
-            start("worker.Worker", "--cores", 1, "--memory", "1g", "--webui-port", free_port(), f"spark://127.0.0.1:{port}")
-        yield _session(f"spark://127.0.0.1:{port}")
-    finally:
-        active = pyspark.sql.SparkSession.getActiveSession()
-        if active is not None:
-            active.stop()
-        for process in reversed(started):
-            process.terminate()
-            process.wait()
-
-
-def _session(master: str) -> Any:
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(master).appName("iolens test")
-    options = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executor.memory": "512m",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.cores.max": str(WORKERS),
-    }
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with spark_cluster.session() as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +73,18 @@ def test_answers_are_those_of_duckdb(cluster: Any, root: Path) -> None:
     assert spark.query("select * from requests").num_rows == 0
 
 
+def test_hours_are_read_as_by_duckdb(cluster: Any, tmp_path: Path) -> None:
+    starts = sorted(make_ended(tmp_path))
+    duck = iolens.lake(tmp_path)
+    expected = [duck.hosts().to_pylist(), duck.latency("device", "total", 0.5).to_pylist()]
+    for start in starts[1:2]:
+        for file in (tmp_path / f"host=d/start_ns={start}/rollup").glob("60s-*"):
+            file.write_bytes(b"no Parquet")
+    spark = iolens.lake(tmp_path, engine="spark", spark=cluster)
+    assert_same(spark.hosts().to_pylist(), expected[0], "hosts")
+    assert_same(spark.latency("device", "total", 0.5).to_pylist(), expected[1], "latency")
+
+
 def test_pods_are_those_of_duckdb(cluster: Any, tmp_path: Path) -> None:
     write_lake(tmp_path)
     spark, duck = iolens.lake(tmp_path, engine="spark", spark=cluster), iolens.lake(tmp_path)
@@ -147,7 +107,7 @@ def test_actors_and_findings_are_those_of_duckdb(cluster: Any, tmp_path: Path, m
 def test_the_cluster_has_its_workers(cluster: Any) -> None:
     executors = cluster.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
     # The driver is in the list as well.
-    assert len(executors) == WORKERS + 1
+    assert len(executors) == 2 + 1
 
 
 def test_partitions_are_pruned(cluster: Any, tmp_path: Path) -> None:

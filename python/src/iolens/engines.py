@@ -1,7 +1,7 @@
 """The engines that answer SQL over a lake. Each gives the same raw relations; the views and questions are common text.
 
 Raw relations are `raw_TABLE` with `host` and `start_ns` before the table's columns, `raw_devices`, and `raw_buckets`, the
-histograms of the rollups row by row: unfolding a list is the one thing that the engines word differently.
+histograms of the rollups row by row; `nth_largest` is a function. Lists are the one thing that the engines word differently.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ _BUCKET_KEYS = "host, start_ns, step_s, at_ns, dev, class"
 
 # What an engine can make, by name.
 RAW = {f"raw_{t.directory}": t for t in (*LAKE_TABLES, DEVICES)}
+ROLLUP = RAW["raw_rollup"]
 RAW_BUCKETS = "raw_buckets"
+# The rollups for sums over whole recordings, and their histograms row by row: of an hour where that gives the same answer.
+RAW_LONG = "raw_rollup_long"
+RAW_LONG_BUCKETS = "raw_buckets_long"
 
 
 class Engine(Protocol):
@@ -69,8 +73,11 @@ class Engine(Protocol):
     def make_raw(self, table: Table) -> None:
         """Makes the raw relation of a table."""
 
-    def make_buckets(self) -> None:
-        """Makes `raw_buckets` of `raw_rollup`."""
+    def make_long(self) -> None:
+        """Makes `raw_rollup_long` of the files that the root has now."""
+
+    def make_buckets(self, name: str, source: str) -> None:
+        """Makes the relation `name`, the histograms of `source` row by row."""
 
     def define(self, name: str, sql: str) -> None:
         """Makes the view `name`."""
@@ -97,11 +104,15 @@ class Files:
                 self.fs, self.root = pa_fs.FileSystem.from_uri(root)
             except (pa.ArrowInvalid, OSError) as e:
                 raise IolensError(f"{root}: {e}") from e
+        self.look()
+        if not self.recordings:
+            raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
+
+    def look(self) -> None:
+        """Looks again which recordings there are."""
         # The directories of each recording.
         self.tables: dict[str, frozenset[str]] = {}
         self.recordings = self._recordings()
-        if not self.recordings:
-            raise IolensError(f"{root} holds no recordings host=NAME/start_ns=UNIXNS/")
 
     def _directories(self, path: str, prefix: str) -> list[str]:
         if self.is_local:
@@ -139,6 +150,38 @@ class Files:
             files += [i.path for i in infos if i.path.endswith(".parquet")]
         return files
 
+    def of_long(self) -> tuple[list[str], list[str]]:
+        """The files of rollups of an hour, and those of a minute for the recordings that have no hours.
+
+        When a host was seen first and last is known to the minute, so its oldest and newest recording count as having none.
+        """
+        of_host: dict[str, list[list[str]]] = {}
+        for host, _, path in self.recordings:
+            names = self._rollups(f"{path}/rollup") if "rollup" in self.tables[path] else []
+            if names:
+                of_host.setdefault(host, []).append([f"{path}/rollup/{name}" for name in names])
+        hours: list[str] = []
+        minutes: list[str] = []
+        for recordings in of_host.values():
+            for number, files in enumerate(recordings):
+                having = [f for f in files if _step(f) == _HOUR]
+                inner = 0 < number < len(recordings) - 1
+                hours += having if inner else []
+                if not (having and inner):
+                    minutes += [f for f in files if _step(f) in (_MINUTE, "")]
+        return hours, minutes
+
+    def _rollups(self, path: str) -> list[str]:
+        if self.is_local:
+            try:
+                names = [e.name for e in os.scandir(path)]
+            except FileNotFoundError:
+                # What is too old goes at any time.
+                names = []
+        else:
+            names = [i.base_name for i in self.fs.get_file_info(pa_fs.FileSelector(path)) if i.is_file]
+        return sorted(name for name in names if name.endswith(".parquet"))
+
     def meta_texts(self, path: str) -> list[tuple[str, str]]:
         """`meta.json` and its copy, as far as they are there."""
         texts = []
@@ -155,6 +198,15 @@ class Files:
             if DEVICES.directory not in self.tables[path]:
                 rows += [_device_row(host, start_ns, d) for d in parse_meta(self.meta_texts(path)).devices]
         return pa.Table.from_pylist(rows, schema=arrow_schema(DEVICES))
+
+
+_HOUR, _MINUTE = "3600s", "60s"
+
+
+def _step(file: str) -> str:
+    """The step of a file of rollups, `60s` of `60s-000001.parquet`; empty if its name does not say it."""
+    step, dash, _ = file.rpartition("/")[2].partition("-")
+    return step if dash and step in (_HOUR, _MINUTE, "1s") else ""
 
 
 def _device_row(host: str, start_ns: int, device: Device) -> dict[str, Any]:
@@ -191,32 +243,44 @@ class DuckEngine:
         self.connection = duckdb.connect()
         # Closed files never change, and a question reads the footers of all files several times.
         self.connection.execute("set parquet_metadata_cache = true")
+        # Null beyond the list's end, as on Spark.
+        self.connection.execute("create macro nth_largest(a, i) as list_reverse_sort(a)[i]")
         self.files = files
 
     def make_raw(self, table: Table) -> None:
         """Makes the raw relation of a table."""
-        sql = self._source(self.files, table)
+        sql = self._source(table)
         if table is DEVICES:
             known = self.files.devices_of_meta()
             self.connection.register("devices_of_meta", known)
             sql += f" union all select {', '.join(known.column_names)} from devices_of_meta"
         self.define(f"raw_{table.directory}", sql)
 
-    def make_buckets(self) -> None:
-        """Makes `raw_buckets` of `raw_rollup`."""
+    def make_long(self) -> None:
+        """Makes `raw_rollup_long` of the files that the root has now."""
+        self.files.look()
+        parts = zip(self.files.of_long(), (3600, 60), strict=True)
+        selects = [
+            f"select * from ({self._read(ROLLUP, files, f'long_{s}')}) where step_s = {s}" for files, s in parts if files
+        ]
+        self.define(RAW_LONG, " union all ".join(selects) or _without_rows(ROLLUP))
+
+    def make_buckets(self, name: str, source: str) -> None:
+        """Makes the relation `name`, the histograms of `source` row by row."""
         parts = " union all ".join(
-            f"select {_BUCKET_KEYS}, '{p}' as part, unnest({p}_buckets) as bucket, unnest({p}_counts) as ios from raw_rollup"
+            f"select {_BUCKET_KEYS}, '{p}' as part, unnest({p}_buckets) as bucket, unnest({p}_counts) as ios from {source}"
             for p in ("total", "device")
         )
-        self.define(RAW_BUCKETS, parts)
+        self.define(name, parts)
 
-    def _source(self, files: Files, table: Table) -> str:
-        found = files.of(table)
-        if not found:
-            return _without_rows(table)
+    def _source(self, table: Table) -> str:
+        found = self.files.of(table)
+        return self._read(table, found, f"dataset_{table.directory}") if found else _without_rows(table)
+
+    def _read(self, table: Table, found: list[str], name: str) -> str:
+        files = self.files
         if files.is_local:
             return select_sql(self.connection, table, found, hive=True)
-        name = f"dataset_{table.directory}"
         partitioning = pa_dataset.partitioning(pa.schema([("host", pa.string()), ("start_ns", pa.int64())]), flavor="hive")
         data = pa_dataset.dataset(
             found,
@@ -251,23 +315,51 @@ class SparkEngine:
 
     def __init__(self, root: str, files: Files, spark: Any) -> None:
         self.spark = _session(spark)
+        self.spark.sql(
+            "create or replace temporary function nth_largest(a array<double>, i int) returns double "
+            "return try_element_at(sort_array(a, false), i)"
+        )
         self.root = root.rstrip("/")
         self.files = files
 
     def make_raw(self, table: Table) -> None:
         """Makes the raw relation of a table."""
+        if table is DEVICES:
+            self._make_devices()
+            return
+        self._read(table, self._directories(table)).createOrReplaceTempView(f"raw_{table.directory}")
+
+    def _directories(self, table: Table) -> list[str]:
+        """Patterns for the directories of a table. Spark follows those of several hosts at once."""
+        if not self.files.of(table):
+            return []
+        paths = (path for _, _, path in self.files.recordings if table.directory in self.files.tables[path])
+        hosts = dict.fromkeys(os.path.dirname(path) for path in paths)  # noqa: PTH120
+        return [f"{self.root}{host.removeprefix(self.files.root)}/start_ns=*/{table.directory}" for host in hosts]
+
+    def _make_devices(self) -> None:
+        """Reads the devices here: a few rows of each recording cost a task of Spark ten times what they cost DuckDB."""
+        local = DuckEngine(self.files)
+        local.make_raw(DEVICES)
+        rows = local.query("select * from raw_devices")
+        self.spark.createDataFrame(rows, self._ddl(DEVICES)).createOrReplaceTempView("raw_devices")
+
+    def make_long(self) -> None:
+        """Makes `raw_rollup_long` of the files that the root has now."""
+        self.files.look()
+        hours, minutes = ([self.root + f.removeprefix(self.files.root) for f in files] for files in self.files.of_long())
+        frame = self._read(ROLLUP, hours).where("step_s = 3600").union(self._read(ROLLUP, minutes).where("step_s = 60"))
+        frame.createOrReplaceTempView(RAW_LONG)
+
+    def _read(self, table: Table, paths: list[str]) -> Any:
         ddl = self._ddl(table)
-        if self.files.of(table):
-            reader = self.spark.read.schema(ddl).option("basePath", self.root)
+        if paths:
             with self._few_listing_tasks():
-                frame = reader.parquet(f"{self.root}/host=*/start_ns=*/{table.directory}")
+                frame = self.spark.read.schema(ddl).option("basePath", self.root).parquet(*paths)
         else:
             frame = self.spark.createDataFrame([], ddl)
-        if table is DEVICES:
-            rows = [tuple(row.values()) for row in self.files.devices_of_meta().to_pylist()]
-            frame = frame.select("host", "start_ns", *table.names).union(self.spark.createDataFrame(rows, ddl))
         columns = [f"cast(`{c.name}` as {c.sql}) as `{c.name}`" for c in table.columns]
-        frame.selectExpr("host", "start_ns", *columns).createOrReplaceTempView(f"raw_{table.directory}")
+        return frame.selectExpr("host", "start_ns", *columns)
 
     @contextmanager
     def _few_listing_tasks(self) -> Iterator[None]:
@@ -283,14 +375,14 @@ class SparkEngine:
             else:
                 self.spark.conf.set(key, before)
 
-    def make_buckets(self) -> None:
-        """Makes `raw_buckets` of `raw_rollup`."""
+    def make_buckets(self, name: str, source: str) -> None:
+        """Makes the relation `name`, the histograms of `source` row by row."""
         parts = " union all ".join(
             f"select {_BUCKET_KEYS}, '{p}' as part, pair.{p}_buckets as bucket, pair.{p}_counts as ios from "
-            f"(select {_BUCKET_KEYS}, explode(arrays_zip({p}_buckets, {p}_counts)) as pair from raw_rollup)"
+            f"(select {_BUCKET_KEYS}, explode(arrays_zip({p}_buckets, {p}_counts)) as pair from {source})"
             for p in ("total", "device")
         )
-        self.define(RAW_BUCKETS, parts)
+        self.define(name, parts)
 
     @staticmethod
     def _ddl(table: Table) -> str:

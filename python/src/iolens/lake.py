@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from . import capacity, program, questions
 from .containers import CONTAINERS
-from .engines import DEVICES, RAW, RAW_BUCKETS, DuckEngine, Engine, Files, SparkEngine
+from .engines import DEVICES, RAW, RAW_BUCKETS, RAW_LONG, RAW_LONG_BUCKETS, DuckEngine, Engine, Files, SparkEngine
 from .errors import IolensError
 from .meta import parse_meta
 from .tables import CLASS_OF_OP, LAKE_TABLES, Table, bucket_low_sql
@@ -85,17 +85,24 @@ class Lake:
                 self.engine.make_raw(RAW[name])
             elif name == RAW_BUCKETS:
                 self._make(["raw_rollup"])
-                self.engine.make_buckets()
+                self.engine.make_buckets(name, "raw_rollup")
+            elif name == RAW_LONG:
+                self.engine.make_long()
+            elif name == RAW_LONG_BUCKETS:
+                self._make([RAW_LONG])
+                self.engine.make_buckets(name, RAW_LONG)
             else:
                 continue
-            self._made.add(name)
+            # These name files, of which some may be gone when they are asked the next time.
+            if name not in (RAW_LONG, RAW_LONG_BUCKETS):
+                self._made.add(name)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         """The same as tuples."""
         return [tuple(row.values()) for row in self.query(text).to_pylist()]
 
     def hosts(self) -> pa.Table:
-        """Each host: its recordings, time, disks, I/Os, bytes and losses, from the rollups of a minute."""
+        """Each host: its recordings, time, disks, I/Os, bytes and losses, from the rollups."""
         return self._ask(questions.HOSTS)
 
     def latency(self, by: str = "device", part: str = "total", q: float = 0.99) -> pa.Table:

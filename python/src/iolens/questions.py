@@ -14,37 +14,36 @@ DISKS = "coalesce(kind, 'unknown') <> 'bio' and coalesce(device, '') not like 'l
 # Sums are made before devices get their names: there are far fewer of them than rows.
 HOSTS = f"""
 with sums as (
-    select host, start_ns, dev, min(at_ns) as first_ns, max(at_ns) as last_ns, sum(ios) as ios, sum(bytes) as bytes,
+    select host, start_ns, dev, min(at_ns) as first_ns,
+           max(at_ns + step_s * cast(1000000000 as bigint)) as last_ns, sum(ios) as ios, sum(bytes) as bytes,
            sum(lost_ios) as lost_ios
-    from raw_rollup where step_s = 60 and class = 'all' group by host, start_ns, dev)
+    from raw_rollup_long where class = 'all' group by host, start_ns, dev)
 select s.host, count(distinct s.start_ns) as recordings, min(s.start_ns + first_ns) as first_unix_ns,
-       max(s.start_ns + last_ns) + {_MINUTE_NS} as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,
+       max(s.start_ns + last_ns) as last_unix_ns, count(distinct coalesce(stable_id, device)) as disks,
        cast(sum(ios) as bigint) as ios, cast(sum(bytes) as bigint) as bytes, cast(sum(lost_ios) as bigint) as lost_ios
 from sums s left join named_devices d on d.host = s.host and d.start_ns = s.start_ns and d.dev = s.dev
 where {DISKS} group by s.host order by s.host"""
 
 # The k-th largest of a day's minutes is their 99th percentile; minutes without I/O have no row and come last.
+_P99 = "coalesce(nth_largest({}, cast(n - ceil(0.99 * n) + 1 as int)), 0)"
 BUSY_DAYS = f"""
 with minutes as (
     select host, device, stable_id, at_unix_ns - at_unix_ns % {_DAY_NS} as day_unix_ns,
            at_unix_ns - at_unix_ns % {_MINUTE_NS} as minute,
-           100.0 * cast(sum(busy_ns) as double) / {_MINUTE_NS} as busy_percent,
+           100.0 * cast(coalesce(sum(busy_ns), 0) as double) / {_MINUTE_NS} as busy_percent,
            cast(sum(ios) as double) / 60 as ios_per_s, cast(sum(bytes) as double) / 60 as bytes_per_s
     from rollup where step_s = 60 and class = 'all' and device is not null group by 1, 2, 3, 4, 5),
+days as (
+    select host, device, day_unix_ns, max(stable_id) as stable_id, min(minute) as first, max(minute) as last,
+           array_agg(busy_percent) as busy, array_agg(ios_per_s) as ios, array_agg(bytes_per_s) as bytes
+    from minutes group by host, device, day_unix_ns),
 observed as (
-    select host, day_unix_ns, 1 + cast((max(minute) - min(minute)) as double) / {_MINUTE_NS} as n
-    from minutes group by host, day_unix_ns),
-ranked as (
-    select m.*, o.n, count(*) over (partition by m.host, m.device, m.day_unix_ns) as have,
-           row_number() over (partition by m.host, m.device, m.day_unix_ns order by busy_percent desc) as of_busy,
-           row_number() over (partition by m.host, m.device, m.day_unix_ns order by ios_per_s desc) as of_ios,
-           row_number() over (partition by m.host, m.device, m.day_unix_ns order by bytes_per_s desc) as of_bytes
-    from minutes m join observed o on o.host = m.host and o.day_unix_ns = m.day_unix_ns)
-select host, device, max(stable_id) as stable_id, day_unix_ns, max(n) as minutes,
-       coalesce(max(case when of_busy = n - ceil(0.99 * n) + 1 then busy_percent end), 0) as busy_p99_percent,
-       coalesce(max(case when of_ios = n - ceil(0.99 * n) + 1 then ios_per_s end), 0) as ios_per_s_p99,
-       coalesce(max(case when of_bytes = n - ceil(0.99 * n) + 1 then bytes_per_s end), 0) as bytes_per_s_p99
-from ranked group by host, device, day_unix_ns order by host, device, day_unix_ns"""
+    select host, day_unix_ns, 1 + cast((max(last) - min(first)) as double) / {_MINUTE_NS} as n
+    from days group by host, day_unix_ns)
+select d.host, device, stable_id, d.day_unix_ns, n as minutes, {_P99.format("busy")} as busy_p99_percent,
+       {_P99.format("ios")} as ios_per_s_p99, {_P99.format("bytes")} as bytes_per_s_p99
+from days d join observed o on o.host = d.host and o.day_unix_ns = d.day_unix_ns
+order by d.host, device, d.day_unix_ns"""
 
 
 def latency(by: str, part: str, q: float) -> str:
@@ -53,8 +52,8 @@ def latency(by: str, part: str, q: float) -> str:
     disks = "" if by == "device" else f"and {DISKS}"
     return f"""
 with counted as (
-    select host, start_ns, dev, class, bucket, sum(ios) as ios from raw_buckets
-    where part = '{part}' and step_s = 60 group by host, start_ns, dev, class, bucket),
+    select host, start_ns, dev, class, bucket, sum(ios) as ios from raw_buckets_long
+    where part = '{part}' group by host, start_ns, dev, class, bucket),
 named as (
     select c.host, device, model, kind, class, bucket, ios
     from counted c left join named_devices d on d.host = c.host and d.start_ns = c.start_ns and d.dev = c.dev),

@@ -377,12 +377,12 @@ def select_sql(connection: duckdb.DuckDBPyConnection, table: Table, files: list[
         "hive_partitioning = true, hive_types = {'host': varchar, 'start_ns': bigint}" if hive else "hive_partitioning = false"
     )
     # To unite columns DuckDB reads the footers of all files for each question; where they agree once is enough.
-    [(kinds,)] = connection.sql(
-        "select count(distinct columns) from (select list(name || type order by name) as columns "
+    kinds = connection.sql(
+        "select distinct columns from (select list(name || ' ' || coalesce(type, '') order by name) as columns "
         f"from parquet_schema({names}) group by file_name)"
     ).fetchall()
-    source = f"read_parquet({names}, union_by_name = {'true' if kinds > 1 else 'false'}, {options})"
-    have = {row[0] for row in connection.sql(f"describe select * from {source}").fetchall()}
+    source = f"read_parquet({names}, union_by_name = {'true' if len(kinds) > 1 else 'false'}, {options})"
+    have = {column.rpartition(" ")[0] for (columns,) in kinds for column in columns}
     for column in table.columns:
         if column.required and column.name not in have:
             raise IolensError(f"the table {table.directory} of {files[0]} has no column {column.name}")
