@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb")
     parser.add_argument("--master")
     parser.add_argument("--memory", default="2g", help="of each Spark worker, and of the driver")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     if not args.root.exists():
         make(args.root, args.hosts, args.days, args.links)
     size = sum(f.stat().st_size for f in args.root.glob("host=*/*/rollup/*"))

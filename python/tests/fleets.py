@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from iolens import slow_tails
 from iolens.slow import DAY_S, ENTRY_S, Entries
+
+Array = np.ndarray
 
 SLOTS = DAY_S // ENTRY_S
 START_S = 1_795_046_400 // DAY_S * DAY_S
@@ -78,3 +82,61 @@ def make_fleet(devices: int, slow: int, seed: int, disks: int = 12) -> tuple[lis
         hosts.append(make_host(host, min(disks, devices - first), rng, here))
         truth.update({f"{host}-d{i}": p for i, p in here.items()})
     return hosts, truth
+
+
+# Logarithms of durations in nanoseconds that a device's levels may have.
+LEVELS = np.log(2) * np.arange(16 * 32, 37 * 32) / 32
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A device of which a share of the I/Os takes longer by a factor, in the slots that are marked."""
+
+    share: float
+    factor: float
+    slots: Array
+
+
+@cache
+def shape(factor: float, sigma: float) -> Array:
+    """For each level the share of its I/Os in each bucket: lognormal, and slower by the factor."""
+    at = (slow_tails.edges()[None, 1:-1] - LEVELS[:, None] - math.log(factor)) / sigma
+    x = np.linspace(-8, 8, 3201)
+    upto = np.interp(at, x, [0.5 * (1 + math.erf(v / math.sqrt(2))) for v in x], left=0, right=1)
+    return np.diff(np.pad(upto, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1))), axis=1).astype(np.float32)
+
+
+def histograms(
+    rng: np.random.Generator, level: Array, ios: Array, outliers: Array, tails: dict[int, Tail]
+) -> slow_tails.Buckets:
+    """Of entries by device and slot; `level` is the latency in milliseconds."""
+    rows = []
+    for device, levels in enumerate(level):
+        index = np.clip(np.round((np.log(levels * 1e6) - LEVELS[0]) / (LEVELS[1] - LEVELS[0])), 0, len(LEVELS) - 1).astype(int)
+        some = outliers[device][:, None]
+        share = shape(1, 0.5)[index] * (1 - some) + shape(6, 0.8)[index] * some
+        if device in tails:
+            tail = tails[device]
+            slowed = (tail.share * tail.slots)[:, None]
+            share = share * (1 - slowed) + shape(round(tail.factor), 0.5)[index] * slowed
+        expected = share * ios[device][:, None]
+        reached = np.flatnonzero(expected.sum(axis=0) > 1e-3)
+        counts = rng.poisson(expected[:, reached])
+        slot, bucket = np.nonzero(counts)
+        rows.append((slot + device * level.shape[1], reached[bucket], counts[slot, bucket]))
+    return slow_tails.Buckets(*(np.concatenate(column).astype(np.int32) for column in zip(*rows, strict=True)))
+
+
+def with_histograms(e: Entries, rng: np.random.Generator, tails: dict[int, Tail]) -> Entries:
+    """The entries with histograms around their latencies, 40 I/Os a unit of load; means are those of the I/Os with tails.
+
+    Of the I/Os of healthy devices one in 200 is six times slower, of some devices a few more.
+    """
+    disks = len(e.names)
+    latency, load = e.latency.reshape(disks, -1), e.throughput.reshape(disks, -1)
+    outliers = np.repeat(0.005 * rng.lognormal(0, 0.3, (disks, 1)), load.shape[1], axis=1)
+    found = histograms(rng, latency, 40 * load, outliers, tails)
+    mean = np.ones(latency.shape)
+    for device, tail in tails.items():
+        mean[device] += tail.share * (tail.factor - 1) * tail.slots
+    return Entries(e.host, e.names, e.time_s, e.device, e.throughput, (latency * mean).ravel(), found)

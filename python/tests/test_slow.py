@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from conftest import write_recording
-from fleets import START_S, Planted, make_fleet, make_host
+from fleets import START_S, Planted, Tail, make_fleet, make_host, with_histograms
 
 import iolens
-from iolens import slow, slow_input
+from iolens import slow, slow_input, slow_tails
 from iolens.cli import main
 from iolens.slow import Entries
 
@@ -40,6 +41,46 @@ def test_a_fleet_with_twenty_slow_of_a_thousand() -> None:
 def test_a_healthy_fleet_has_none() -> None:
     hosts, _ = make_fleet(1000, 0, seed=11)
     assert [v for v in slow.judge(hosts) if v.slow] == []
+
+
+def _tails(disks: int, hosts: int, planted: dict[int, Tail], seed: int) -> list[Entries]:
+    rng = np.random.default_rng(seed)
+    made = []
+    for host in range(hosts):
+        here = {device % disks: tail for device, tail in planted.items() if device // disks == host}
+        made.append(with_histograms(make_host(f"host{host}", disks, rng, {}), rng, here))
+    return made
+
+
+def test_slow_ios_are_found_where_means_hide_them() -> None:
+    slots = np.arange(slow.DAY_S // slow.ENTRY_S)
+    always, third = np.ones(len(slots)), slots // 300 % 3 == 1
+    planted = {5: Tail(0.05, 6, always), 30: Tail(0.03, 8, always), 52: Tail(0.05, 12, third), 77: Tail(0.05, 6, third)}
+    hosts = _tails(12, 8, planted, seed=31)
+    expected = {f"host{device // 12}-d{device % 12}" for device in planted}
+    found = {v.device: v for v in slow.judge(hosts)}
+    assert {v.device for v in found.values() if v.slow} == expected
+    by_means = slow.judge([replace(h, histograms=None) for h in hosts])
+    assert {v.device for v in by_means if v.slow} < expected
+    for device, tail in planted.items():
+        v = found[f"host{device // 12}-d{device % 12}"]
+        assert "tail" in (v.found_by or "")
+        # Not all of the slow I/Os are beyond the peers' 99th percentile.
+        assert 0.4 < (v.tail_percent or 0) / (100 * tail.share * tail.slots.mean()) < 1.1
+    assert {v.found_by for name, v in found.items() if name not in expected} == {None}
+    assert max(v.tail_percent or 0 for name, v in found.items() if name not in expected) < 1.5
+
+
+def test_a_healthy_fleet_has_no_slow_ios() -> None:
+    found = slow.judge(_tails(12, 20, {}, seed=32))
+    assert len(found) == 240
+    assert all(v.tail_percent is not None for v in found)
+    assert [v for v in found if v.slow] == []
+
+
+def test_what_slows_the_ios_of_a_whole_host_is_no_drive() -> None:
+    half = np.arange(slow.DAY_S // slow.ENTRY_S) % 2000 < 700
+    assert not any(v.slow for v in slow.judge(_tails(12, 1, {device: Tail(0.05, 8, half) for device in range(12)}, seed=33)))
 
 
 def test_what_slows_a_whole_host_is_no_drive() -> None:
@@ -124,6 +165,7 @@ def test_csv_files_are_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     said = capsys.readouterr()
     [row] = json.loads(said.out)
     assert (row["host"], row["device"]) == ("cluster/n2", "n2-d7")
+    assert list(row)[-2:] == ["days", "entries"]
     assert row["factor"] == pytest.approx(2.5, rel=0.2)
     assert row["factor_low"] < row["factor"] < row["factor_high"]
     assert "1 of 48 devices are slow" in said.err
@@ -169,37 +211,71 @@ def test_times_and_hosts_of_one_csv_file(tmp_path: Path) -> None:
         list(slow_input.from_csv([path]))
 
 
-def test_rollups_of_a_lake(tmp_path: Path) -> None:
-    # The slow drive's reads are slow, its writes are not; queue time must not count.
-    rng = np.random.default_rng(10)
-    made = {"read": make_host("h", 6, rng, {3: Planted(2.5, 0.4)}), "write": make_host("h", 6, rng, {})}
+def _write_lake(root: Path, made: dict[str, Entries], rng: np.random.Generator) -> None:
+    """One host with six disks; the rollups of a second of each class. A histogram is in two of the seconds of its entry."""
     start_ns = START_S * 10**9
-    path = tmp_path / f"host=h/start_ns={start_ns}"
+    path = root / f"host=h/start_ns={start_ns}"
     devices = [{"name": f"sd{'abcdef'[i]}", "id": 8 << 20 | 16 * i, "kind": "request", "model": "M"} for i in range(6)]
     write_recording(path, [], {"devices": devices, "start_unix_ns": start_ns})
     parts = []
     for name, entries in made.items():
         n = len(entries.time_s)
-        ios = np.full(n, 20)
-        empty = pa.array([[]] * n, pa.list_(pa.int32()))
-        parts.append(
-            pa.table(
-                {
-                    "step_s": pa.array(np.ones(n), pa.int32()),
-                    "at_ns": (entries.time_s - START_S) * 10**9,
-                    "dev": pa.array(8 << 20 | 16 * entries.device, pa.int32()),
-                    "class": [name] * n,
-                    "ios": ios,
-                    "bytes": np.maximum(entries.throughput * 1e6, 1).astype(np.int64),
-                    "queue_sum_ns": (ios * rng.lognormal(16, 1, n)).astype(np.int64),
-                    "device_sum_ns": (ios * entries.latency * 1e6).astype(np.int64),
-                    **dict.fromkeys(("total_buckets", "total_counts", "device_buckets", "device_counts"), empty),
-                }
-            )
-        )
+        ios = np.full(n, 10)
+        for second in (0, 7):
+            lists = [pa.array([[]] * n, pa.list_(pa.int32()))] * 2
+            if entries.histograms is not None:
+                of = entries.histograms
+                offsets = pa.array(np.searchsorted(of.entry, np.arange(n + 1)), pa.int32())
+                counts = of.ios // 2 if second else of.ios - of.ios // 2
+                lists = [pa.ListArray.from_arrays(offsets, pa.array(v.astype(np.int32))) for v in (of.bucket, counts)]
+            columns = {
+                "step_s": pa.array(np.ones(n), pa.int32()),
+                "at_ns": (entries.time_s - START_S + second) * 10**9,
+                "dev": pa.array(8 << 20 | 16 * entries.device, pa.int32()),
+                "class": [name] * n,
+                "ios": ios,
+                "bytes": np.maximum(entries.throughput * 5e5, 1).astype(np.int64),
+                "queue_sum_ns": (ios * rng.lognormal(16, 1, n)).astype(np.int64),
+                "device_sum_ns": (ios * entries.latency * 1e6).astype(np.int64),
+            }
+            histograms = {
+                f"{part}_{what}": lists[i] for part in ("total", "device") for i, what in enumerate(("buckets", "counts"))
+            }
+            parts.append(pa.table({**columns, **histograms}))
     (path / "rollup").mkdir()
     pq.write_table(pa.concat_tables(parts), path / "rollup/1s-000001.parquet")
+
+
+def test_rollups_of_a_lake(tmp_path: Path) -> None:
+    # The slow drive's reads are slow, its writes are not; queue time must not count.
+    rng = np.random.default_rng(10)
+    made = {"read": make_host("h", 6, rng, {3: Planted(2.5, 0.4)}), "write": make_host("h", 6, rng, {})}
+    _write_lake(tmp_path, made, rng)
     found = iolens.lake(tmp_path).slow()
     assert len(found) == 12
     assert [(v.host, v.device) for v in found if v.slow] == [("h M read", "sdd")]
     assert math.isclose(found[0].factor or 0, 2.5, rel_tol=0.2)
+    assert {(v.tail_percent, v.found_by) for v in found} == {(None, None)}
+
+
+def test_histograms_of_a_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(34)
+    third = np.arange(slow.DAY_S // slow.ENTRY_S) // 300 % 3 == 1
+    read, write = (make_host("h", 6, rng, {}) for _ in range(2))
+    made = {"read": with_histograms(read, rng, {}), "write": with_histograms(write, rng, {2: Tail(0.05, 6, third)})}
+    _write_lake(tmp_path, made, rng)
+    read_back = {e.host: e for e in slow_input.from_lake(iolens.lake(tmp_path))}
+    for name, entries in made.items():
+        known, back = entries.histograms, read_back[f"h M {name}"]
+        assert known is not None
+        assert back.histograms is not None
+
+        def rows(e: Entries, of: slow_tails.Buckets, names: list[str]) -> set[tuple[object, ...]]:
+            at = zip(np.array(names)[e.device[of.entry]], e.time_s[of.entry], of.bucket, of.ios, strict=True)
+            return {(str(device), int(ts), int(bucket), int(ios)) for device, ts, bucket, ios in at}
+
+        assert rows(back, back.histograms, back.names) == rows(entries, known, [f"sd{c}" for c in "abcdef"])
+    assert main(["slow", str(tmp_path), "--format", "json"]) == 0
+    [row] = json.loads(capsys.readouterr().out)
+    assert (row["host"], row["device"], row["found_by"]) == ("h M write", "sdc", "tail")
+    assert 0.5 < row["tail_percent"] < 2

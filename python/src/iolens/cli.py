@@ -129,7 +129,10 @@ def _slow(args: argparse.Namespace) -> list[dict[str, Any]]:
         )
     slow_ones = sum(v.slow for v in found)
     print(f"iolens: {slow_ones} of {len(found)} devices are slow", file=sys.stderr)
-    return [dataclasses.asdict(v) for v in found if args.all or v.slow]
+    rows = [dataclasses.asdict(v) for v in found if args.all or v.slow]
+    # A log without histograms has one score.
+    without = () if any(v.tail_percent is not None for v in found) else ("tail_percent", "found_by")
+    return [{name: value for name, value in row.items() if name not in without} for row in rows]
 
 
 def _print(found: list[dict[str, Any]] | dict[str, Any] | str, how: str) -> None:

@@ -122,7 +122,7 @@ class Lake:
         return capacity.forecast(self._ask(questions.BUSY_DAYS))
 
     def slow(self) -> list[Any]:
-        """Fail-slow devices beside their peers on the host, as `slow.Verdict`, the worst first; needs numpy."""
+        """Fail-slow devices beside their peers on the host, by means and histograms, the worst first; needs numpy."""
         try:
             from . import slow, slow_input
         except ImportError as e:

@@ -3,7 +3,8 @@
 The method is that of Perseus (Lu et al., FAST '23): entries of 15 s, outliers left out by PCA and DBSCAN, a polynomial of
 latency over throughput with an upper bound at 99.9 %, slowdown ratios in sliding windows, a risk score a day. Three things
 differ. Every step takes medians over devices, so that a slow device does not move its own yardstick; what slows all
-devices of a host at once is taken off; and the differences between healthy devices decide how much slower is slow.
+devices of a host at once is taken off; and the differences between healthy devices decide how much slower is slow. Entries
+with histograms have a second score (`slow_tails`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from . import slow_tails
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -56,6 +59,8 @@ class Entries:
     device: Ints
     throughput: Floats
     latency: Floats
+    # By their index: of logs without histograms none.
+    histograms: slow_tails.Buckets | None = None
 
 
 @dataclass
@@ -81,11 +86,16 @@ class DeviceDays:
     shift: float
     spread: float
     days: list[Day]
+    tails: list[slow_tails.TailDay] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a device. Factors are latency over that of the peers at the same load; `factor` is of its slow time."""
+    """What is said of a device. Factors are latency over that of the peers at the same load; `factor` is of its slow time.
+
+    Where there are histograms, `tail_percent` of its I/Os are slow beyond the peers' share; `found_by` is what found it,
+    `mean`, `tail` or both.
+    """
 
     host: str
     device: str
@@ -100,6 +110,8 @@ class Verdict:
     trend_percent_per_day: float | None
     days: int
     entries: int
+    tail_percent: float | None = None
+    found_by: str | None = None
 
 
 def judge(hosts: Iterable[Entries]) -> list[Verdict]:
@@ -120,7 +132,17 @@ def verdicts(devices: list[DeviceDays]) -> list[Verdict]:
         found.append((device, steady, _risk(device, steady)))
     limit = _limit(np.array([risk for _, _, risk in found]))
     result = [_verdict(device, steady, risk, limit) for device, steady, risk in found]
-    return sorted(result, key=lambda v: (-v.risk, v.host, v.device))
+    _add_tails(devices, result)
+    return sorted(result, key=lambda v: (not v.slow, -v.risk, v.host, v.device))
+
+
+def _add_tails(devices: list[DeviceDays], result: list[Verdict]) -> None:
+    """The second score, of the devices that have histograms."""
+    having = [i for i, device in enumerate(devices) if device.tails]
+    tails = [slow_tails.Tail(devices[i].host, devices[i].tails) for i in having]
+    for i, tail, slow in zip(having, tails, slow_tails.found(tails, _limit), strict=True):
+        by = [name for name, finds in (("mean", result[i].slow), ("tail", slow)) if finds]
+        result[i] = replace(result[i], slow=bool(by), tail_percent=tail.percent, found_by=", ".join(by) or None)
 
 
 def _mirrored(shifts: Floats) -> float:
@@ -134,17 +156,17 @@ def _risk(device: DeviceDays, steady: bool) -> float:
     return float(np.average(risks, weights=weights))
 
 
-def _limit(risks: Floats) -> float:
+def _limit(risks: Floats, least: float = MIN_RISK) -> float:
     """The risk that hardly any healthy device of a fleet of this size and noise reaches.
 
     Every drive has its slow minutes, so the fleet's own risks, above the median, give the scale of an exponential tail;
     one healthy fleet in four would have a device above the limit.
     """
     if len(risks) < 20:
-        return MIN_RISK
+        return least
     middle, high = (float(q) for q in np.quantile(risks, [0.5, 0.9]))
     scale = (high - middle) / math.log(5)
-    return max(MIN_RISK, middle + scale * math.log(0.5 * len(risks) / FALSE_FLEETS))
+    return max(least, middle + scale * math.log(0.5 * len(risks) / FALSE_FLEETS))
 
 
 def _verdict(device: DeviceDays, steady: bool, risk: float, limit: float) -> Verdict:
@@ -197,13 +219,30 @@ def judge_host(entries: Entries) -> list[DeviceDays]:
     entries = replace(entries, latency=dithered(entries.latency))
     day_of = entries.time_s // DAY_S
     days: dict[int, list[Day]] = {}
+    tails: dict[int, list[slow_tails.TailDay]] = {}
     for day in np.unique(day_of[usable]):
         chosen = usable & (day_of == day)
         for index, result in _judge_day(entries, chosen, int(day)):
             days.setdefault(index, []).append(result)
+        for index, tail in _tails(entries, chosen, int(day)):
+            tails.setdefault(index, []).append(tail)
     shifts = {index: float(np.median([d.shift for d in of])) for index, of in days.items()}
     spread = _spread(np.array(list(shifts.values()))) if shifts else 0.0
-    return [DeviceDays(entries.host, entries.names[i], shifts[i], spread, of) for i, of in sorted(days.items())]
+    return [
+        DeviceDays(entries.host, entries.names[i], shifts[i], spread, of, tails.get(i, [])) for i, of in sorted(days.items())
+    ]
+
+
+def _tails(entries: Entries, chosen: npt.NDArray[np.bool_], day: int) -> Iterator[tuple[int, slow_tails.TailDay]]:
+    if entries.histograms is None:
+        return
+    of = entries.histograms
+    kept = chosen[of.entry]
+    index = np.cumsum(chosen) - 1
+    buckets = slow_tails.Buckets(index[of.entry[kept]], of.bucket[kept], of.ios[kept])
+    load = entries.throughput[chosen]
+    load = np.log(load + _floor(load))
+    yield from slow_tails.judge_day(day, buckets, entries.time_s[chosen], entries.device[chosen], load, len(entries.names))
 
 
 def dithered(latency: Floats) -> Floats:

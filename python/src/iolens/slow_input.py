@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from .errors import IolensError
-from .slow import ENTRY_S, Entries
+from .slow import DAY_S, ENTRY_S, Entries
+from .slow_tails import Buckets
 
 if TYPE_CHECKING:
     from .lake import Lake
@@ -117,23 +119,58 @@ def entries_of(host: str, table: pa.Table) -> Entries:
 
 
 def from_lake(lake: Lake) -> Iterator[Entries]:
-    """Hosts of a lake: time in the device by load, from the rollups of a second; reads and writes apart.
+    """Hosts of a lake: time in the device by load, from the rollups of a second; reads and writes apart; and its histograms.
 
     Queue time is no fault of the device, so it is left out; a mix that shifts from reads to writes changes no class's time.
     Devices are compared with those of the same model on the same host.
     """
     for (host,) in lake.rows("select distinct host from rollup order by host"):
-        entry_ns = ENTRY_S * 10**9
         table = lake.query(f"""
-            select coalesce(model, '') || ' ' || class as peers, coalesce(stable_id, device) as disk_id,
-                   cast((at_unix_ns - at_unix_ns % {entry_ns}) / 1e9 as bigint) as ts,
-                   cast(sum(bytes) as double) / {ENTRY_S} as throughput,
+            select {_PEERS}, cast(sum(bytes) as double) / {ENTRY_S} as throughput,
                    cast(sum(device_sum_ns) as double) / sum(ios) / 1e3 as latency
             from rollup where host = {_literal(host)} and step_s = 1 and class in ('read', 'write') and ios > 0
             group by 1, 2, 3""")
-        for peers in pc.unique(table["peers"]).to_pylist():
-            rows = table.filter(pc.equal(table["peers"], peers))
-            yield entries_of(f"{host} {peers}".replace("  ", " "), rows)
+        if not table.num_rows:
+            continue
+        first, last = pc.min(table["ts"]).as_py() // DAY_S, pc.max(table["ts"]).as_py() // DAY_S
+        parts: dict[str, list[Buckets]] = {}
+        groups = {name: table.filter(pc.equal(table["peers"], name)) for name in pc.unique(table["peers"]).to_pylist()}
+        entries = {name: entries_of(f"{host} {name}".replace("  ", " "), rows) for name, rows in groups.items()}
+        # Day by day: histograms are far more rows than entries.
+        for day in range(first, last + 1):
+            found = lake.query(f"""
+                select {_PEERS}, bucket, cast(sum(ios) as bigint) as ios from buckets
+                where host = {_literal(host)} and step_s = 1 and part = 'device' and class in ('read', 'write')
+                and at_unix_ns >= {day * DAY_S * 10**9} and at_unix_ns < {(day + 1) * DAY_S * 10**9} group by 1, 2, 3, 4""")
+            for name, of in entries.items():
+                parts.setdefault(name, []).append(_buckets(of, found.filter(pc.equal(found["peers"], name))))
+        for name, of in entries.items():
+            yield replace(of, histograms=_joined(parts[name]))
+
+
+_PEERS = f"""coalesce(model, '') || ' ' || class as peers, coalesce(stable_id, device) as disk_id,
+    cast((at_unix_ns - at_unix_ns % {ENTRY_S * 10**9}) / 1e9 as bigint) as ts"""
+
+
+def _buckets(entries: Entries, table: pa.Table) -> Buckets:
+    """Histograms with the indexes of their entries."""
+    known = table.filter(pc.and_(pc.is_valid(table["ts"]), pc.is_in(table["disk_id"], pa.array(entries.names, pa.string()))))
+    device = np.asarray(pc.index_in(known["disk_id"], pa.array(entries.names, pa.string())).to_numpy(), dtype=np.int64)
+    # A key of device and time; times are seconds since the epoch, below 2^40.
+    key = (entries.device << 40) + entries.time_s
+    order = np.argsort(key)
+    wanted = (device << 40) + np.asarray(known["ts"].to_numpy(), dtype=np.int64)
+    place = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
+    entry = order[place]
+    same = key[entry] == wanted
+    bucket, ios = (np.asarray(known[name].to_numpy(), dtype=np.int64) for name in ("bucket", "ios"))
+    return Buckets(entry[same].astype(np.int32), bucket[same].astype(np.int16), ios[same].astype(np.int32))
+
+
+def _joined(parts: list[Buckets]) -> Buckets | None:
+    """All days; nothing where the rollups have no histograms."""
+    joined = Buckets(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("entry", "bucket", "ios")))
+    return joined if len(joined.entry) else None
 
 
 def _literal(text: str) -> str:
