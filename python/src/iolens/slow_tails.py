@@ -33,9 +33,9 @@ MIN_IN_BIN = 500
 # A window is slow with three times the device's usual share of slow I/Os, and beyond 99.9 % of healthy windows.
 MIN_RATIO = math.log(3)
 BOUND_SPREADS = 3.09
-# A device is slow all day with two and a half times the peers' share, and beyond healthy ones as in `slow`; else with 0.75 % of
-# its I/Os in slow windows.
-MIN_STEADY = math.log(2.5)
+# A device is slow all day with three and a half times the peers' odds, and beyond healthy ones as in `slow`; else with 0.75 %
+# of its I/Os in slow windows.
+MIN_STEADY = math.log(3.5)
 MAX_SPREADS = 4.0
 MIN_RISK = 0.0075
 MARGIN = 1.5
