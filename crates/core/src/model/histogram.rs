@@ -210,6 +210,10 @@ impl CallHistogram {
     }
 
     fn count(&mut self, bucket: u16, calls: u64) {
+        if self.counts.last().is_none_or(|last| last.0 < bucket) {
+            self.counts.push((bucket, calls));
+            return;
+        }
         match self.counts.binary_search_by_key(&bucket, |c| c.0) {
             Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(calls),
             Err(at) => self.counts.insert(at, (bucket, calls)),
@@ -218,7 +222,14 @@ impl CallHistogram {
 
     /// Adds all of `other`.
     pub fn merge(&mut self, other: &CallHistogram) {
-        other.counts.iter().for_each(|(bucket, calls)| self.count(*bucket, *calls));
+        let mut at = 0;
+        for (bucket, calls) in &other.counts {
+            at += self.counts[at..].iter().take_while(|c| c.0 < *bucket).count();
+            match self.counts.get_mut(at) {
+                Some(c) if c.0 == *bucket => c.1 = c.1.saturating_add(*calls),
+                _ => self.counts.insert(at, (*bucket, *calls)),
+            }
+        }
     }
 
     /// The numbers of the non-empty buckets and how many each holds, in order.

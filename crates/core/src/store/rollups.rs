@@ -13,7 +13,7 @@ use parquet::file::reader::RowGroupReader;
 
 use super::error::StoreError;
 use super::rates::{Cells, encode};
-use super::stages::{column, missing, required};
+use super::stages::{column, column_of, missing, required};
 use super::sums;
 use crate::model::{CallHistogram, Class, DevId, Device, DeviceKind, Flight, Rollup};
 use crate::private::Access;
@@ -27,6 +27,8 @@ pub(crate) const DEVICES_FILE: &str = "devices/000001.parquet";
 const ALL: &str = "all";
 /// Rows of one row group: what is in memory at once.
 const GROUP: usize = 1 << 14;
+/// Rows of so many seconds are read for weeks at a time, mostly of one device, which then follow one another.
+const BY_DEVICE_S: i32 = 3600;
 const ROLLUP_SCHEMA: &str = "message rollup {
     REQUIRED INT32 step_s; REQUIRED INT64 at_ns; OPTIONAL INT32 dev; REQUIRED BYTE_ARRAY class (UTF8);
     REQUIRED INT64 ios; REQUIRED INT64 bytes; OPTIONAL INT64 merges; OPTIONAL INT64 errors;
@@ -41,8 +43,13 @@ const DEVICES_SCHEMA: &str = "message devices {
     REQUIRED BYTE_ARRAY stable_id (UTF8); REQUIRED BYTE_ARRAY model (UTF8);
     OPTIONAL INT64 size_bytes; OPTIONAL INT32 rotational; OPTIONAL INT64 added_ns; OPTIONAL INT64 removed_ns; }";
 
-/// The file of `rows`, which are ordered by time.
+/// The file of `rows`, ordered by time; of steps as long as [`BY_DEVICE_S`] by device and time.
 pub(crate) fn encode_rollups(rows: &[Rollup]) -> Result<Vec<u8>, ParquetError> {
+    if rows.first().is_some_and(|r| r.step_s >= BY_DEVICE_S) {
+        let mut rows = rows.to_vec();
+        rows.sort_by_key(|r| (r.dev, r.at_ns));
+        return encode(ROLLUP_SCHEMA, rows.chunks(GROUP).map(rollup_columns));
+    }
     encode(ROLLUP_SCHEMA, rows.chunks(GROUP).map(rollup_columns))
 }
 
@@ -142,10 +149,11 @@ pub fn read_rollups(
     range: Range<i64>,
     take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    read_rollups_with(recording, step_s, range, RollupHistograms::ALL, take)
+    read_rollups_with(recording, step_s, range, RollupHistograms::ALL, |_| true, take)
 }
 
-/// The same with these histograms only.
+/// The same with these histograms only, and without rows of devices that are not `wanted`; losses whose device is not known
+/// come.
 ///
 /// # Errors
 /// As [`read_rollups`].
@@ -154,9 +162,11 @@ pub fn read_rollups_with(
     step_s: i32,
     range: Range<i64>,
     histograms: RollupHistograms,
+    wanted: impl Fn(DevId) -> bool,
     take: impl FnMut(Rollup),
 ) -> Result<Vec<String>, StoreError> {
-    let rows = |group: &dyn RowGroupReader| rows_of(group, histograms);
+    let wanted = |at_ns: i64, dev: Option<i32>| range.contains(&at_ns) && dev.is_none_or(|d| wanted(DevId(d)));
+    let rows = |group: &dyn RowGroupReader| rows_of(group, histograms, &wanted);
     sums::read(recording, ROLLUP, step_s, &range, rows, |r| (r.step_s, r.at_ns), take)
 }
 
@@ -174,18 +184,33 @@ pub fn write_missing_rollups(
     sums::write_missing(recording, ROLLUP, access, [hours, minutes, seconds].map(file))
 }
 
-fn rows_of(group: &dyn RowGroupReader, wanted: RollupHistograms) -> Result<Vec<Rollup>, ParquetError> {
-    let long = |name| required(name, column::<Int64Type>(group, name)?);
-    let some = |name| column::<Int64Type>(group, name);
-    let (step, dev) = (required("step_s", column::<Int32Type>(group, "step_s")?)?, column::<Int32Type>(group, "dev")?);
-    let class = required("class", column::<ByteArrayType>(group, "class")?)?;
-    let (at, ios, bytes, device_sum) = (long("at_ns")?, long("ios")?, long("bytes")?, long("device_sum_ns")?);
+/// The rows that are `wanted` by time and device. They mostly follow one another: others are hardly decoded.
+fn rows_of(
+    group: &dyn RowGroupReader,
+    histograms: RollupHistograms,
+    wanted: &dyn Fn(i64, Option<i32>) -> bool,
+) -> Result<Vec<Rollup>, ParquetError> {
+    let (at, dev) = (required("at_ns", column::<Int64Type>(group, "at_ns")?)?, column::<Int32Type>(group, "dev")?);
+    let wanted: Vec<bool> = at.iter().zip(&dev).map(|(at_ns, dev)| wanted(*at_ns, *dev)).collect();
+    let (Some(first), Some(last)) = (wanted.iter().position(|w| *w), wanted.iter().rposition(|w| *w)) else {
+        return Ok(Vec::new());
+    };
+    let part = first..last + 1;
+    let (at, dev, wanted) = (&at[part.clone()], &dev[part.clone()], &wanted[part.clone()]);
+    let long = |name| required(name, column_of::<Int64Type>(group, name, &part)?);
+    let some = |name| column_of::<Int64Type>(group, name, &part);
+    let step = required("step_s", column_of::<Int32Type>(group, "step_s", &part)?)?;
+    let class = required("class", column_of::<ByteArrayType>(group, "class", &part)?)?;
+    let (ios, bytes, device_sum) = (long("ios")?, long("bytes")?, long("device_sum_ns")?);
     let (merges, errors, queue_sum) = (some("merges")?, some("errors")?, some("queue_sum_ns")?);
     let (busy, in_flight, max) = (some("busy_ns")?, some("in_flight_ns")?, some("in_flight_max")?);
     let lost = some("lost_ios")?;
-    let none = || vec![CallHistogram::default(); step.len()];
-    let mut total = if wanted.total { histograms(group, "total_buckets", "total_counts")? } else { none() };
-    let mut device = if wanted.device { histograms(group, "device_buckets", "device_counts")? } else { none() };
+    let of = |is_wanted: bool, buckets, counts| match is_wanted {
+        true => read_histograms(group, (buckets, counts), &part, wanted),
+        false => Ok(vec![CallHistogram::default(); wanted.len()]),
+    };
+    let mut total = of(histograms.total, "total_buckets", "total_counts")?;
+    let mut device = of(histograms.device, "device_buckets", "device_counts")?;
     let lengths = [dev.len(), class.len(), at.len(), ios.len(), bytes.len(), device_sum.len(), merges.len()];
     let more = [errors.len(), queue_sum.len(), busy.len(), in_flight.len(), max.len(), lost.len()];
     if lengths.iter().chain(&more).chain(&[total.len(), device.len()]).any(|n| *n != step.len()) {
@@ -212,23 +237,35 @@ fn rows_of(group: &dyn RowGroupReader, wanted: RollupHistograms) -> Result<Vec<R
             device: std::mem::take(&mut device[i]),
         }
     };
-    Ok((0..step.len()).map(row).collect())
+    Ok((0..step.len()).filter(|i| wanted[*i]).map(row).collect())
 }
 
-fn histograms(group: &dyn RowGroupReader, buckets: &str, counts: &str) -> Result<Vec<CallHistogram>, ParquetError> {
-    let (buckets, counts) = (lists(group, buckets)?, lists(group, counts)?);
-    let of = |(buckets, counts): (Vec<i32>, Vec<i32>)| {
+/// The histograms of `rows`; of those that are not `wanted` empty ones.
+fn read_histograms(
+    group: &dyn RowGroupReader,
+    (buckets, counts): (&str, &str),
+    rows: &Range<usize>,
+    wanted: &[bool],
+) -> Result<Vec<CallHistogram>, ParquetError> {
+    let ((buckets, lengths), (counts, same)) = (lists(group, buckets, rows)?, lists(group, counts, rows)?);
+    if lengths != same || lengths.len() != wanted.len() {
+        return Err(ParquetError::General("histograms of different lengths".to_owned()));
+    }
+    let mut from = 0;
+    let of = |(n, is_wanted): (usize, &bool)| {
+        let row = from..from + n;
+        from += n;
         let mut h = CallHistogram::default();
-        for (bucket, n) in buckets.into_iter().zip(counts) {
-            h.add_to_bucket(u16::try_from(bucket).unwrap_or(u16::MAX), u64::try_from(n).unwrap_or(0));
+        for (bucket, n) in buckets[row.clone()].iter().zip(&counts[row]).filter(|_| *is_wanted) {
+            h.add_to_bucket(u16::try_from(*bucket).unwrap_or(u16::MAX), u64::try_from(*n).unwrap_or(0));
         }
         h
     };
-    Ok(buckets.into_iter().zip(counts).map(of).collect())
+    Ok(lengths.into_iter().zip(wanted).map(of).collect())
 }
 
-/// A column of lists, which may be empty or null.
-fn lists(group: &dyn RowGroupReader, name: &str) -> Result<Vec<Vec<i32>>, ParquetError> {
+/// A column of lists, which may be empty or null: the elements of `rows` one after the other, and how many each row has.
+fn lists(group: &dyn RowGroupReader, name: &str, rows: &Range<usize>) -> Result<(Vec<i32>, Vec<usize>), ParquetError> {
     let schema = group.metadata().schema_descr();
     let at = schema.columns().iter().position(|c| c.path().parts().first().is_some_and(|p| p == name));
     let at = at.ok_or_else(|| missing(name))?;
@@ -238,26 +275,27 @@ fn lists(group: &dyn RowGroupReader, name: &str) -> Result<Vec<Vec<i32>>, Parque
     }
     let mut reader = get_typed_column_reader::<Int32Type>(group.get_column_reader(at)?);
     let (mut values, mut defined, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
-    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-    let mut read = 0;
-    while read < rows {
-        let (n, ..) = reader.read_records(rows - read, Some(&mut defined), Some(&mut repeated), &mut values)?;
+    let mut read = reader.skip_records(rows.start)?;
+    while read < rows.end {
+        let (n, ..) = reader.read_records(rows.end - read, Some(&mut defined), Some(&mut repeated), &mut values)?;
         if n == 0 {
             return Err(missing(name));
         }
         read += n;
     }
-    let mut values = values.into_iter();
-    let mut out: Vec<Vec<i32>> = Vec::with_capacity(rows);
+    let mut lengths: Vec<usize> = Vec::with_capacity(rows.len());
     for (level, continues) in defined.into_iter().zip(repeated) {
         if continues == 0 {
-            out.push(Vec::new());
+            lengths.push(0);
         }
         if level == descriptor.max_def_level() {
-            out.last_mut().zip(values.next()).ok_or_else(|| missing(name)).map(|(list, v)| list.push(v))?;
+            *lengths.last_mut().ok_or_else(|| missing(name))? += 1;
         }
     }
-    Ok(out)
+    if lengths.iter().sum::<usize>() != values.len() {
+        return Err(missing(name));
+    }
+    Ok((values, lengths))
 }
 
 #[cfg(test)]
@@ -306,12 +344,48 @@ mod tests {
         assert!(read(dir.path(), 60, 0..i64::MAX).0 == minutes(&all));
         let mut of_device = Vec::new();
         let wanted = RollupHistograms { total: false, device: true };
-        read_rollups_with(dir.path(), 60, 0..i64::MAX, wanted, |r| of_device.push(r)).expect("readable");
+        read_rollups_with(dir.path(), 60, 0..i64::MAX, wanted, |_| true, |r| of_device.push(r)).expect("readable");
         let expected: Vec<Rollup> =
             minutes(&all).into_iter().map(|r| Rollup { total: CallHistogram::default(), ..r }).collect();
         assert!(of_device == expected);
         let part: Vec<Rollup> = all.iter().filter(|r| (900 * S..1000 * S).contains(&r.at_ns)).cloned().collect();
         assert!(part.len() == 200 && read(dir.path(), 1, 900 * S..1000 * S).0 == part);
+    }
+
+    #[test]
+    fn of_some_devices_come_their_rows_and_losses_of_unknown_ones_and_hours_are_by_device() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut hours = Vec::new();
+        for at_ns in (0..24).map(|h| h * 3600 * S) {
+            for dev in [7, 8, 9] {
+                let mut row = Rollup::empty(3600, at_ns, Some(DevId(dev)), Some(Class::Read));
+                (0..=dev).for_each(|i| row.count(&Io::new(at_ns, DevId(dev), Op::READ, 512, Some(1), 1 << (10 + i))));
+                hours.push(row);
+            }
+            hours.push(Rollup { lost_ios: Some(3), ..Rollup::empty(3600, at_ns, None, None) });
+        }
+        let seconds: Vec<Rollup> = hours.iter().map(|r| Rollup { step_s: 1, ..r.clone() }).collect();
+        written(dir.path(), 3600, 1, &hours);
+        written(dir.path(), 1, 1, &seconds);
+        let range = 2 * 3600 * S..20 * 3600 * S;
+        let of = |step_s, dev: Option<i32>| {
+            let mut rows = Vec::new();
+            let wanted = |d: DevId| dev.is_none_or(|dev| d.0 == dev);
+            let all = RollupHistograms::ALL;
+            read_rollups_with(dir.path(), step_s, range.clone(), all, wanted, |r| rows.push(r)).expect("readable");
+            rows
+        };
+        let expected = |all: &[Rollup], dev: Option<i32>| {
+            let is =
+                |r: &&Rollup| range.contains(&r.at_ns) && (dev.is_none() || r.dev.is_none_or(|d| Some(d.0) == dev));
+            all.iter().filter(is).cloned().collect::<Vec<_>>()
+        };
+        for dev in [Some(8), Some(1), None] {
+            assert!(of(1, dev) == expected(&seconds, dev), "{dev:?}");
+            let mut by_device = expected(&hours, dev);
+            by_device.sort_by_key(|r| (r.dev, r.at_ns));
+            assert!(of(3600, dev) == by_device, "{dev:?}");
+        }
     }
 
     #[test]

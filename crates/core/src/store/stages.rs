@@ -1,5 +1,6 @@
 //! Stages of single bios in an import: `stages/000001.parquet`, written once when the import is complete.
 
+use std::ops::Range;
 use std::path::Path;
 
 use parquet::column::reader::get_typed_column_reader;
@@ -94,6 +95,15 @@ pub(super) fn required<T>(name: &str, values: Vec<Option<T>>) -> Result<Vec<T>, 
 
 /// A whole column of a row group, whether it may be null or not.
 pub(super) fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Result<Vec<Option<T::T>>, ParquetError> {
+    column_of::<T>(group, name, &(0..usize::try_from(group.metadata().num_rows()).unwrap_or(0)))
+}
+
+/// A column of some rows of a row group.
+pub(super) fn column_of<T: DataType>(
+    group: &dyn RowGroupReader,
+    name: &str,
+    rows: &Range<usize>,
+) -> Result<Vec<Option<T::T>>, ParquetError> {
     let schema = group.metadata().schema_descr();
     let at = schema.columns().iter().position(|c| c.path().string() == name).ok_or_else(|| missing(name))?;
     let descriptor = schema.column(at);
@@ -101,13 +111,12 @@ pub(super) fn column<T: DataType>(group: &dyn RowGroupReader, name: &str) -> Res
         return Err(missing(name));
     }
     let nullable = descriptor.max_def_level() > 0;
-    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
     let mut reader = get_typed_column_reader::<T>(group.get_column_reader(at)?);
     let (mut values, mut levels) = (Vec::new(), Vec::new());
-    let mut read = 0;
-    while read < rows {
+    let mut read = reader.skip_records(rows.start)?;
+    while read < rows.end {
         let levels = nullable.then_some(&mut levels);
-        let (records, _, _) = reader.read_records(rows - read, levels, None, &mut values)?;
+        let (records, _, _) = reader.read_records(rows.end - read, levels, None, &mut values)?;
         if records == 0 {
             return Err(missing(name));
         }

@@ -73,8 +73,8 @@ pub(super) fn until(recording: &Path, table: &str, step_s: i32) -> Result<i64, S
     Ok(until_ns)
 }
 
-/// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time. `key` says a
-/// row's step and beginning. Of a damaged file what follows the damage is left out; what it is comes back.
+/// Gives `take` the rows of `step_s` that begin in `range`, file by file, one row group in memory at a time; of a row group
+/// `rows_of` may leave out others. `key` says a row's step and beginning. Of a damaged file what follows the damage is left out; what it is comes back.
 pub(super) fn read<R>(
     recording: &Path,
     table: &str,

@@ -239,11 +239,12 @@ fn sums_of(stored: &Stored, start_unix_ns: i64, range: Range<i64>) -> Result<Par
     let mut end_ns = 0;
     let first = range.start.saturating_add(MINUTE_NS - 1) / MINUTE_NS * MINUTE_NS;
     let wanted = RollupHistograms { total: true, device: false };
-    let mut damage = read_rollups_with(&stored.path, MINUTE_S, first..range.end, wanted, |row| {
+    let take = |row: Rollup| {
         let Some(dev) = row.dev else { return };
         end_ns = end_ns.max(row.at_ns + MINUTE_NS);
         by_id.entry(dev).or_insert_with(DeviceSums::nothing).take(&row, start_unix_ns);
-    })?;
+    };
+    let mut damage = read_rollups_with(&stored.path, MINUTE_S, first..range.end, wanted, |_| true, take)?;
     let reported = Reported::read(stored, start_unix_ns, &range).unwrap_or_else(|e| {
         damage.push(format!("{e}; its findings are missing"));
         Reported::default()

@@ -125,8 +125,8 @@ impl HeatPlan<'_> {
         if let Some((step_s, until_ns)) = carried {
             let total = self.part == Part::Total;
             let wanted = RollupHistograms { total, device: !total };
-            let warnings = read_rollups_with(recording.path(), step_s, range.start..until_ns, wanted, |r| {
-                let Some(class) = r.class.filter(|_| r.dev.is_some_and(counts)) else { return };
+            let warnings = read_rollups_with(recording.path(), step_s, range.start..until_ns, wanted, counts, |r| {
+                let Some(class) = r.class.filter(|_| r.dev.is_some()) else { return };
                 if self.class.is_none_or(|c| c == class) {
                     let half_ns = i64::from(step_s) * second_ns / 2;
                     let of = if total { &r.total } else { &r.device };

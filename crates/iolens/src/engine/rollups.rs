@@ -121,11 +121,7 @@ pub fn rows(
     let mut timeline = RollupTimeline::new(plan.clone())?;
     let range = plan.window.from_ns..plan.window.to_ns;
     let histograms = RollupHistograms { total: plan.extended, device: false };
-    let warnings = read_rollups_with(recording.path(), step_s, range, histograms, |r| {
-        if r.dev.is_none_or(&counts) {
-            timeline.push(&r);
-        }
-    })?;
+    let warnings = read_rollups_with(recording.path(), step_s, range, histograms, counts, |r| timeline.push(&r))?;
     source::warn(&warnings);
     Ok(timeline.finish(end_ns)?)
 }
