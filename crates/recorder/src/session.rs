@@ -54,6 +54,8 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// A [`SessionOptions::idle_poll_ns`] that feels immediate to a user and hardly wakes an idle machine.
     pub const IDLE_POLL_NS: i64 = 200_000_000;
+    /// The same where no user waits for it to end.
+    pub const SELDOM_IDLE_POLL_NS: i64 = 500_000_000;
     /// The same where a program's end is waited for.
     pub const FAST_IDLE_POLL_NS: i64 = 50_000_000;
 }
@@ -195,7 +197,7 @@ impl Session {
     }
 
     /// Records until `stop` says so. It is asked after every look at the source: some 100 times a second while there is
-    /// I/O, see [`SessionOptions::idle_poll_ns`] for idle times. Unless it is always on, it ends by itself if the writer
+    /// I/O, an always-on one at least 20 times, see [`SessionOptions::idle_poll_ns`] for idle times. Unless it is always on, it ends by itself if the writer
     /// fails; [`Session::finish`] says why.
     ///
     /// # Errors
@@ -229,7 +231,9 @@ impl Session {
     fn rest(&mut self, now_ns: i64, idle: bool) -> Result<()> {
         let now = self.start_ns + now_ns;
         if !idle {
-            self.feed.wait(now + self.options.feed.poll_ns);
+            // One that runs for ever is to cost little; others are also to notice soon that they should end.
+            let poll_ns = if self.options.always_on { self.gather_ns } else { self.options.feed.poll_ns };
+            self.feed.wait(now + poll_ns);
             return Ok(());
         }
         let end = self.options.until_ns.map_or(i64::MAX, |end_ns| self.start_ns + end_ns.max(now_ns));

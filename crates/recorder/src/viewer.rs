@@ -6,10 +6,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use iolens_core::model::{Device, Io, Lost};
 
-/// Looks at the source that may wait to be seen: half a second of them while there is I/O.
-const MAX_WAITING: usize = 64;
+/// What is seen is gathered for so long: a viewer beside a busy recorder is then woken ten times a second.
+const GATHER_NS: i64 = 100_000_000;
+/// Or until it is so many I/Os, less than a MiB.
+const MAX_GATHERED_IOS: usize = 4096;
+/// So much of it may wait for the viewer.
+const MAX_WAITING: usize = 32;
+/// Memory that is used again, which needs no page faults.
+const MAX_SPARE: usize = 4;
 
-/// One look at the source, in the session's time.
+/// What a recorder has seen of the source lately, in the session's time.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// I/Os, ordered by completion.
@@ -26,62 +32,121 @@ pub struct Seen {
 #[derive(Debug)]
 pub struct Viewer {
     sender: SyncSender<Seen>,
+    spare: Receiver<Vec<Io>>,
     missed: Arc<AtomicU64>,
     /// Not delivered yet.
-    devices: Option<Vec<Device>>,
+    gathered: Seen,
+    delivered_to_ns: i64,
 }
 
 /// The other end.
 #[derive(Debug)]
 pub struct View {
-    /// What was seen, one look after the other; ends with the session.
+    /// What was seen, one after the other; ends with the session.
     pub seen: Receiver<Seen>,
     /// I/Os that were recorded and not shown, because the view did not keep up.
     pub missed_ios: Arc<AtomicU64>,
+    give_back: SyncSender<Vec<Io>>,
 }
 
 /// Both ends.
 pub fn view() -> (Viewer, View) {
     let (sender, seen) = sync_channel(MAX_WAITING);
-    let missed = Arc::new(AtomicU64::new(0));
-    (Viewer { sender, missed: Arc::clone(&missed), devices: None }, View { seen, missed_ios: missed })
+    let (give_back, spare) = sync_channel(MAX_SPARE);
+    let missed_ios = Arc::new(AtomicU64::new(0));
+    let missed = Arc::clone(&missed_ios);
+    let viewer = Viewer { sender, spare, missed, gathered: Seen::default(), delivered_to_ns: i64::MIN };
+    (viewer, View { seen, missed_ios, give_back })
 }
 
 impl Viewer {
     /// The devices are these from now on.
     pub fn devices(&mut self, devices: &[Device]) {
-        self.devices = Some(devices.to_vec());
+        self.gathered.devices = Some(devices.to_vec());
     }
 
-    /// Shows a look at the source; never waits.
+    /// Shows a look at the source, soon; never waits.
     pub fn show(&mut self, ios: &[Io], lost: &[Lost], complete_to_ns: Option<i64>) {
-        let devices = self.devices.take();
-        let seen = Seen { ios: ios.to_vec(), lost: lost.to_vec(), complete_to_ns, devices };
-        if let Err(TrySendError::Full(seen) | TrySendError::Disconnected(seen)) = self.sender.try_send(seen) {
-            self.missed.fetch_add(seen.ios.len() as u64, Ordering::Relaxed);
-            self.devices = seen.devices;
+        self.gathered.ios.extend_from_slice(ios);
+        self.gathered.lost.extend_from_slice(lost);
+        self.gathered.complete_to_ns = complete_to_ns;
+        let is_due = complete_to_ns.is_none_or(|ns| ns >= self.delivered_to_ns.saturating_add(GATHER_NS));
+        if is_due || self.gathered.ios.len() >= MAX_GATHERED_IOS {
+            self.deliver();
         }
+    }
+
+    fn deliver(&mut self) {
+        self.delivered_to_ns = self.gathered.complete_to_ns.unwrap_or(i64::MIN);
+        let next = Seen { ios: self.spare.try_recv().unwrap_or_default(), ..Seen::default() };
+        let seen = std::mem::replace(&mut self.gathered, next);
+        if let Err(TrySendError::Full(seen)) = self.sender.try_send(seen) {
+            self.missed.fetch_add(seen.ios.len() as u64, Ordering::Relaxed);
+            (self.gathered.devices, self.gathered.lost) = (seen.devices, seen.lost);
+        }
+    }
+}
+
+impl Drop for Viewer {
+    /// Delivers what is gathered.
+    fn drop(&mut self) {
+        self.deliver();
+    }
+}
+
+impl View {
+    /// Its memory is no longer needed.
+    pub fn give_back(&self, seen: Seen) {
+        let mut ios = seen.ios;
+        ios.clear();
+        // Where there is enough it is freed.
+        drop(self.give_back.try_send(ios));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iolens_core::model::{DevId, Op};
+    use iolens_core::model::{DevId, LossReason, Op};
+
+    fn io() -> Io {
+        Io::new(1, DevId(8), Op::READ, 512, None, 5)
+    }
 
     #[test]
-    fn a_view_that_does_not_keep_up_misses_ios_and_no_device() {
+    fn a_view_that_does_not_keep_up_misses_ios_and_neither_device_nor_loss() {
         let (mut viewer, view) = view();
-        let io = Io::new(1, DevId(8), Op::READ, 512, None, 5);
-        for _ in 0..MAX_WAITING {
-            viewer.show(&[io], &[], Some(2));
+        let at = |n: usize| Some(n as i64 * GATHER_NS);
+        for n in 0..MAX_WAITING {
+            viewer.show(&[io()], &[], at(n));
         }
         viewer.devices(&[Device::named("sda", DevId(8))]);
-        viewer.show(&[io, io], &[], Some(3));
+        let lost = Lost::somewhere(0, 1, LossReason::RingFull);
+        viewer.show(&[io(), io()], &[lost], at(MAX_WAITING));
         assert_eq!(view.missed_ios.load(Ordering::Relaxed), 2);
         assert_eq!(view.seen.try_iter().filter(|s| s.devices.is_some()).count(), 0);
-        viewer.show(&[], &[], Some(4));
+        viewer.show(&[], &[], at(MAX_WAITING + 1));
         let later = view.seen.recv().expect("there is room again");
         assert_eq!(later.devices.map(|d| d[0].name.clone()).as_deref(), Some("sda"));
+        assert_eq!(later.lost, [lost]);
+    }
+
+    #[test]
+    fn looks_are_gathered_until_they_are_many_or_old_or_the_end_comes() {
+        let (mut viewer, view) = view();
+        let counts = |view: &View| view.seen.try_iter().map(|s| s.ios.len()).collect::<Vec<_>>();
+        viewer.show(&[io()], &[], Some(0));
+        assert_eq!(counts(&view), [1]);
+        viewer.show(&[io(); 2], &[], Some(GATHER_NS / 2));
+        viewer.show(&[io()], &[], Some(GATHER_NS - 1));
+        assert!(counts(&view).is_empty());
+        viewer.show(&[io()], &[], Some(GATHER_NS));
+        assert_eq!(counts(&view), [4]);
+        viewer.show(&vec![io(); MAX_GATHERED_IOS], &[], Some(GATHER_NS + 1));
+        assert_eq!(counts(&view), [MAX_GATHERED_IOS]);
+        viewer.show(&[io()], &[], Some(GATHER_NS + 2));
+        drop(viewer);
+        assert_eq!(counts(&view), [1]);
+        assert!(view.seen.recv().is_err());
     }
 }

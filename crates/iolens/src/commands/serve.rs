@@ -40,7 +40,7 @@ pub fn run(plan: ServePlan) -> Result<u8> {
             access: plan.access(),
             feed: FeedOptions::new(plan.source.unwrap_or(SourceChoice::Auto)),
             command_line: std::env::args().collect(),
-            idle_poll_ns: SessionOptions::IDLE_POLL_NS,
+            idle_poll_ns: SessionOptions::SELDOM_IDLE_POLL_NS,
             until_ns: None,
         },
         on_finding: plan.on_finding,

@@ -81,13 +81,9 @@ impl View {
         if let Some(tables) = &tables {
             range = tables::window(tables, &asked, range);
         }
-        let timeline = TimelinePlan {
-            window: Window::new(range.start, range.end),
-            step_ns,
-            by,
-            always: device_keys(&recording.meta().devices, by),
-            extended: rows.extended,
-        };
+        let always = device_keys(&recording.meta().devices, by);
+        let window = Window::new(range.start, range.end);
+        let timeline = TimelinePlan { by, always, extended: rows.extended, ..TimelinePlan::new(window, step_ns) };
         timeline.check()?;
         if recording.meta().source != Source::Counters && rollup_s.is_none() {
             let filled = tables.as_ref().map_or(recording.ios_stored(), |t| t.len() as u64);

@@ -125,7 +125,8 @@ impl Screen {
     }
 
     fn plan(&self, window: Window, step_ns: i64, extended: bool) -> TimelinePlan {
-        TimelinePlan { window, step_ns, by: self.by, always: device_keys(&self.devices, self.by), extended }
+        let always = device_keys(&self.devices, self.by);
+        TimelinePlan { by: self.by, always, extended, endless: true, ..TimelinePlan::new(window, step_ns) }
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::stream::order::Hold;
-use iolens_core::analysis::timeline::{GroupBy, Timeline, TimelinePlan};
-use iolens_core::model::Device;
+use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, Timeline, TimelinePlan};
+use iolens_core::model::{DevId, Device};
 use iolens_recorder::Seen;
 use tokio::sync::broadcast::{Receiver, Sender};
 
@@ -103,41 +103,68 @@ impl Live {
         Arc::clone(&self.feed)
     }
 
-    /// Takes a look at the source.
-    pub fn take(&mut self, seen: &Seen) {
+    /// Takes a look at the source. Gives the time in flight in the slots that are complete now.
+    pub fn take(&mut self, seen: &Seen) -> Vec<InFlight> {
         if let Some(devices) = &seen.devices {
             self.devices.clone_from(devices);
         }
         let Some(complete_to_ns) = seen.complete_to_ns else {
             self.timeline = None;
-            return;
+            return Vec::new();
         };
         if self.timeline.is_none() {
-            let from_ns = complete_to_ns.div_euclid(STEP_NS) * STEP_NS + STEP_NS;
             let plan = TimelinePlan {
                 by: GroupBy::Device,
                 extended: true,
+                endless: true,
                 always: device_keys(&self.devices, GroupBy::Device),
-                ..TimelinePlan::new(Window::new(from_ns, i64::MAX), STEP_NS)
+                ..TimelinePlan::new(Window::new(0, i64::MAX), STEP_NS)
             };
             self.timeline = Timeline::with_hold(plan, MAX_WAIT).ok();
         }
-        let Some(timeline) = &mut self.timeline else { return };
+        let Some(timeline) = &mut self.timeline else { return Vec::new() };
         seen.lost.iter().for_each(|l| timeline.lost(l));
         let pushed = seen.ios.iter().try_for_each(|io| timeline.push(io));
         if pushed.and_then(|()| timeline.advance(complete_to_ns)).is_err() {
             self.timeline = None;
-            return;
+            return Vec::new();
         }
+        let mut in_flight = Vec::new();
         let mut writer = ZoomWriter::new(Format::Ndjson, GroupBy::Device, true, STEP_NS);
         while let Some(mut row) = timeline.next_row() {
             row.from_ns += self.start_unix_ns;
             row.to_ns += self.start_unix_ns;
+            in_flight.extend(InFlight::of(&row));
             let name = group_name(&self.devices, &Names::default(), row.key);
-            let in_flight = row.extended.as_ref().and_then(|x| x.inflight_max).unwrap_or(0);
-            let is_idle = row.flows.iter().all(|f| f.ios == 0) && in_flight == 0 && !row.lossy;
+            let most = row.extended.as_ref().and_then(|x| x.inflight_max).unwrap_or(0);
+            let is_idle = row.flows.iter().all(|f| f.ios == 0) && most == 0 && !row.lossy;
             self.feed.say(row.to_ns, "slot", writer.row(&row, &name).trim_end(), is_idle);
         }
+        in_flight
+    }
+}
+
+/// What a device did in a slot, as sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    /// The device.
+    pub dev: DevId,
+    /// Nanoseconds with anything in flight.
+    pub busy_ns: i64,
+    /// Number in flight, integrated over time, in nanoseconds.
+    pub area_ns: i64,
+}
+
+impl InFlight {
+    /// `None` where nothing was, or is known.
+    fn of(row: &Row) -> Option<InFlight> {
+        let GroupKey::Device(dev) = row.key else { return None };
+        let x = row.extended.as_ref()?;
+        let len_ns = (row.to_ns - row.from_ns) as f64;
+        // Whole numbers that a row has as quotients: rounding gives them back.
+        let busy_ns = (x.busy_percent? / 100.0 * len_ns).round() as i64;
+        let area_ns = (x.inflight_mean? * len_ns).round() as i64;
+        (area_ns > 0).then_some(InFlight { dev, busy_ns, area_ns })
     }
 }
 
@@ -145,7 +172,7 @@ impl Live {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use iolens_core::model::{DevId, Io, Op};
+    use iolens_core::model::{Io, Op};
 
     const S: i64 = 1_000_000_000;
 
@@ -160,11 +187,12 @@ mod tests {
             devices: Some(vec![Device::named("sda", dev)]),
             ..Seen::default()
         };
-        live.take(&seen(&[S / 2], S));
+        assert!(live.take(&seen(&[], S)).is_empty());
         let feed = live.feed();
         let (before, mut rows) = feed.watch(0);
         assert!(before.is_empty(), "a slot is complete when nothing that began in it can come");
-        live.take(&seen(&[S + 150_000_000, S + 160_000_000], 4 * S));
+        let in_flight = live.take(&seen(&[S + 150_000_000, S + 151_000_000], 4 * S));
+        assert_eq!(in_flight, [InFlight { dev, busy_ns: 3_000_000, area_ns: 4_000_000 }]);
         let mut found = Vec::new();
         while let Ok(row) = rows.try_recv() {
             found.push(serde_json::from_str::<serde_json::Value>(&row.data).unwrap());
@@ -174,7 +202,7 @@ mod tests {
         assert!(found.iter().filter(|r| r["r_per_s"].as_f64() == Some(0.0)).count() > 10, "idle slots have rows, too");
         assert_eq!((first["r_per_s"].as_f64(), first["r_us"].as_f64()), (Some(20.0), Some(2000.0)), "{found:?}");
         assert_eq!(first["time_s"].as_f64(), Some(1_795_000_001.2));
-        assert!(found.iter().all(|r| r["time_s"].as_f64() > Some(1_795_000_001.0)), "from when it listens");
+        assert!(found.iter().all(|r| r["time_s"].as_f64() > Some(1_795_000_000.0)), "from the session's start");
         let later = |since_ns: i64| feed.watch(1_795_000_000 * S + since_ns).0;
         assert_eq!(later(0).len(), 1, "idle slots are left out");
         assert_eq!((later(S).len(), later(S + 200_000_000).len()), (1, 0), "it ends 1.2 s after the start");

@@ -8,16 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result};
-use iolens_core::analysis::device::exact::Intervals;
-use iolens_core::model::{CallHistogram, Class, DevId, Device, Io, Lost};
+use iolens_core::model::{CallHistogram, Class, DevId, Device, Io};
 use iolens_recorder::{Seen, View};
 
-use super::live::Live;
-
-/// Busy time is added up in intervals of this length.
-const INTERVAL_NS: i64 = 1_000_000_000;
-/// An interval is closed so much later: I/Os of up to this length that were in flight at its end have completed.
-const REACH_NS: i64 = 1_000_000_000;
+use super::live::{InFlight, Live};
 
 /// One class of I/O of one device.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,7 +49,7 @@ impl Times {
 pub struct DeviceTotals {
     /// By class; those without I/O are `None`.
     pub classes: [Option<Box<ClassTotals>>; Class::ALL.len()],
-    /// Time with anything in flight.
+    /// Time with anything in flight; as of the next field, of slots that are complete.
     pub busy_ns: i128,
     /// Time in flight, summed over I/Os.
     pub in_flight_ns: i128,
@@ -87,15 +81,15 @@ impl Meter {
     /// # Errors
     /// No thread could be started.
     pub fn start(view: View, mut live: Live) -> Result<(Arc<Meter>, JoinHandle<()>)> {
-        let View { seen, missed_ios } = view;
+        let missed_ios = Arc::clone(&view.missed_ios);
         let meter = Arc::new(Meter { totals: Mutex::default(), missed_ios });
         let own = Arc::clone(&meter);
         let thread = std::thread::Builder::new().name("iolens-meter".to_owned());
         let work = move || {
-            let mut flight = Flight::default();
-            for look in &seen {
-                live.take(&look);
-                own.take(look, &mut flight);
+            for mut look in &view.seen {
+                let in_flight = live.take(&look);
+                own.take(&mut look, &in_flight);
+                view.give_back(look);
             }
         };
         Ok((meter, thread.spawn(work).context("the thread of the metrics could not be started")?))
@@ -107,8 +101,7 @@ impl Meter {
         Totals { missed_ios: self.missed_ios.load(Ordering::Relaxed), ..totals }
     }
 
-    fn take(&self, seen: Seen, flight: &mut Flight) {
-        let closed = flight.take(&seen);
+    fn take(&self, seen: &mut Seen, in_flight: &[InFlight]) {
         let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
         for io in &seen.ios {
             totals.count(io);
@@ -116,12 +109,12 @@ impl Meter {
         for l in seen.lost.iter().filter(|l| l.reason.is_loss()) {
             *totals.lost.entry(l.reason.name()).or_default() += l.ios.unwrap_or(0);
         }
-        for (dev, busy_ns, in_flight_ns) in closed {
-            let device = totals.devices.entry(dev).or_default();
-            device.busy_ns += i128::from(busy_ns);
-            device.in_flight_ns += in_flight_ns;
+        for slot in in_flight {
+            let device = totals.devices.entry(slot.dev).or_default();
+            device.busy_ns += i128::from(slot.busy_ns);
+            device.in_flight_ns += i128::from(slot.area_ns);
         }
-        if let Some(devices) = seen.devices {
+        if let Some(devices) = seen.devices.take() {
             totals.known = devices;
         }
     }
@@ -141,45 +134,11 @@ impl Totals {
     }
 }
 
-/// Exact busy time, an interval after the other.
-#[derive(Debug)]
-struct Flight {
-    intervals: Intervals,
-    end_ns: i64,
-}
-
-impl Default for Flight {
-    fn default() -> Flight {
-        let mut intervals = Intervals::new(0);
-        intervals.end_at(INTERVAL_NS);
-        Flight { intervals, end_ns: INTERVAL_NS }
-    }
-}
-
-impl Flight {
-    /// The device, busy and in-flight time of the intervals that are complete now.
-    fn take(&mut self, seen: &Seen) -> Vec<(DevId, i64, i128)> {
-        for io in seen.ios.iter().filter(|io| io.done_ns >= 0) {
-            self.intervals.push(io);
-        }
-        let lost = |l: &&Lost| l.reason.is_loss();
-        seen.lost.iter().filter(lost).for_each(|l| self.intervals.lost(l));
-        let mut out = Vec::new();
-        while seen.complete_to_ns.is_some_and(|ns| ns >= self.end_ns + REACH_NS) {
-            let closed = self.intervals.close();
-            out.extend(closed.devices.iter().map(|(dev, d)| (*dev, d.busy_ns, d.area_ns)));
-            self.end_ns += INTERVAL_NS;
-            self.intervals.end_at(self.end_ns);
-        }
-        out
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use iolens_core::model::{LossReason, Op};
+    use iolens_core::model::{LossReason, Lost, Op};
     use iolens_recorder::view;
 
     const S: i64 = 1_000_000_000;

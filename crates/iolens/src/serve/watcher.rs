@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ const WINDOW_NS: i64 = 120 * SECOND_NS;
 /// At the earliest this long after the last look began.
 const PERIOD: Duration = Duration::from_secs(10);
 /// A look takes at most one in so many parts of the time.
-const SHARE: u32 = 20;
+const SHARE: u32 = 50;
 /// A look that takes longer is given up; the next one sees half as much.
 const MAX_LOOK: Duration = Duration::from_secs(10);
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
@@ -41,7 +42,7 @@ const JOIN_NS: i64 = 10 * SECOND_NS;
 const WRITE_AGAIN_NS: i64 = 60 * SECOND_NS;
 /// A command that takes longer is ended.
 const MAX_COMMAND: Duration = Duration::from_secs(10);
-/// Signals to end are looked for this often.
+/// A command's end is looked for this often.
 const POLL: Duration = Duration::from_millis(100);
 
 /// What watches has counted, and how many I/Os there have been.
@@ -50,7 +51,6 @@ pub struct Found {
     counts: Mutex<BTreeMap<(String, String), u64>>,
     /// I/Os recorded so far: without new ones there is nothing to look at.
     pub ios: AtomicI64,
-    ends: AtomicBool,
 }
 
 impl Found {
@@ -156,6 +156,8 @@ impl Memory {
 #[derive(Debug)]
 pub struct Watcher {
     found: Arc<Found>,
+    /// Dropped with it: then it looks no more. The look that it takes is not waited for: the recording's end comes first.
+    _end: Sender<()>,
 }
 
 /// What a watcher does with what it finds.
@@ -179,10 +181,11 @@ impl Watcher {
     pub fn start(host_dir: PathBuf, outlets: Outlets) -> Result<Watcher> {
         let found = Arc::new(Found::default());
         let own = Arc::clone(&found);
-        let work = move || watch(&host_dir, &own, &outlets);
+        let (end, ended) = channel();
+        let work = move || watch(&host_dir, &own, &outlets, &ended);
         let thread = std::thread::Builder::new().name("iolens-watch".to_owned()).spawn(work);
         drop(thread.context("the thread that watches could not be started")?);
-        Ok(Watcher { found })
+        Ok(Watcher { found, _end: end })
     }
 
     /// What it finds.
@@ -191,24 +194,13 @@ impl Watcher {
     }
 }
 
-impl Drop for Watcher {
-    /// It looks no more. The look that it takes is not waited for: the recording's end comes first.
-    fn drop(&mut self) {
-        self.found.ends.store(true, Ordering::Relaxed);
-    }
-}
-
-fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
+fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>) {
     lower_this_thread();
     let mut memory = Memory(said_before(host_dir, wall_clock_ns() - WINDOW_NS));
     let (mut seen, mut window_ns) = (0, WINDOW_NS);
-    let mut next = Instant::now() + PERIOD;
-    while !found.ends.load(Ordering::Relaxed) {
-        std::thread::sleep(POLL);
+    let mut rest = PERIOD;
+    while ended.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
         let (now, ios) = (Instant::now(), found.ios.load(Ordering::Relaxed));
-        if now < next {
-            continue;
-        }
         let from_ns = wall_clock_ns() - window_ns;
         // Without new I/Os nothing new is found; what was ends by itself.
         let looked = if ios == seen { Ok(Vec::new()) } else { look(host_dir, from_ns) };
@@ -224,7 +216,7 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets) {
             // Between two recordings, or before the first I/O, there is nothing to look at.
             Err(_) => {}
         }
-        next = now + PERIOD.max(now.elapsed() * SHARE);
+        rest = PERIOD.max(now.elapsed() * SHARE).saturating_sub(now.elapsed());
     }
 }
 

@@ -51,7 +51,7 @@ pub fn return_freed_memory() {
 
 /// Larger pieces are mappings of their own, which freeing ends.
 #[cfg(target_env = "gnu")]
-const MMAP_FROM_BYTES: libc::c_int = 256 << 10;
+const MMAP_FROM_BYTES: libc::c_int = 1 << 20;
 
 /// CPU time and peak memory of this process until now.
 pub fn own_cost() -> RecorderCost {

@@ -254,7 +254,7 @@ impl Timeline {
 
     fn count(&mut self, rows: u64) -> Result<(), PlanError> {
         self.made += rows;
-        if self.made > MAX_ROWS { Err(PlanError::TooManyRows) } else { Ok(()) }
+        if self.made > MAX_ROWS && !self.plan.endless { Err(PlanError::TooManyRows) } else { Ok(()) }
     }
 
     fn row(&self, from_ns: i64, to_ns: i64, g: u32, open: &OpenRow, (lossy, removed): (bool, bool)) -> Row {

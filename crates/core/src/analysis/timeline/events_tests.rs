@@ -12,13 +12,7 @@ const B: DevId = DevId(9 << 20);
 
 #[test]
 fn removed_time_is_not_known_and_the_next_interval_is_not_lossy() {
-    let plan = TimelinePlan {
-        window: Window::new(0, 40 * MS),
-        step_ns: 10 * MS,
-        by: GroupBy::All,
-        always: vec![GroupKey::All],
-        extended: true,
-    };
+    let plan = TimelinePlan { extended: true, ..TimelinePlan::new(Window::new(0, 40 * MS), 10 * MS) };
     let mut t = Timeline::new(plan).expect("a good plan");
     t.lost(&Lost { ios: Some(3), ..Lost::somewhere(0, 20 * MS, LossReason::Retention) });
     t.push(&Io::new(35 * MS, A, Op::READ, 4096, None, 1)).expect("few rows");

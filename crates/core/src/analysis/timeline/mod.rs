@@ -86,6 +86,8 @@ pub struct TimelinePlan {
     pub always: Vec<GroupKey>,
     /// Percentiles, maxima, in-flight and busy columns as well.
     pub extended: bool,
+    /// Rows are shown as they come: there may be more than [`MAX_ROWS`].
+    pub endless: bool,
 }
 
 /// A plan that cannot be carried out, in words for the user.
@@ -105,7 +107,7 @@ pub enum PlanError {
 impl TimelinePlan {
     /// All devices summed, plain columns, over `window`.
     pub fn new(window: Window, step_ns: i64) -> TimelinePlan {
-        TimelinePlan { window, step_ns, by: GroupBy::All, always: Vec::new(), extended: false }
+        TimelinePlan { window, step_ns, by: GroupBy::All, always: Vec::new(), extended: false, endless: false }
     }
 
     /// Refuses what cannot be meant. Called by the timelines themselves.
@@ -119,7 +121,7 @@ impl TimelinePlan {
         if self.window.len_ns() == 0 {
             return Err(PlanError::EmptyWindow(self.window.from_ns, self.window.to_ns));
         }
-        if self.window.to_ns != i64::MAX {
+        if self.window.to_ns != i64::MAX && !self.endless {
             let slots = (self.window.len_ns() as u64).div_ceil(self.step_ns as u64);
             if slots.saturating_mul(self.always_keys().len().max(1) as u64) > MAX_ROWS {
                 return Err(PlanError::TooManyRows);
