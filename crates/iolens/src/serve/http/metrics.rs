@@ -110,11 +110,11 @@ fn of_devices(totals: &Totals, writer: &mut ExpositionWriter) {
             writer.sample("iolens_io_errors_total", &[("device", device), ("op", class.name())], errors as f64);
         }
     }
-    writer.family("iolens_busy_seconds_total", Kind::Counter, "Time with any I/O in flight, exact; about 2 s late.");
+    writer.family("iolens_busy_seconds_total", Kind::Counter, "Time with any I/O in flight, exact; about 1 s late.");
     for (dev, d) in &totals.devices {
         writer.sample("iolens_busy_seconds_total", &[("device", &names[dev])], d.busy_ns as f64 / 1e9);
     }
-    writer.family("iolens_in_flight_seconds_total", Kind::Counter, "Time in flight, summed over I/Os; about 2 s late.");
+    writer.family("iolens_in_flight_seconds_total", Kind::Counter, "Time in flight, summed over I/Os; about 1 s late.");
     for (dev, d) in &totals.devices {
         writer.sample("iolens_in_flight_seconds_total", &[("device", &names[dev])], d.in_flight_ns as f64 / 1e9);
     }
