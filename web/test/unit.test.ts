@@ -246,7 +246,9 @@ test("an axis of experiments has round ticks within it, and leaves out what its 
   assert.deepEqual(Axis.of([1, 1e6], "bytes").ticks(), [0, 262144, 524288, 786432, 1048576]);
   assert.deepEqual(Axis.of([4096, 65536], "log-bytes").ticks(), [4096, 8192, 16384, 32768, 65536]);
   assert.deepEqual(Axis.of([0, -1, 1, 1000], "log").ticks(), [1, 10, 100, 1000]);
-  assert.deepEqual(Axis.of([3, 8], "log").ticks(), [5]);
+  assert.deepEqual(Axis.of([3, 40], "log").ticks(), [5, 10, 20]);
+  assert.deepEqual(Axis.of([3, 8], "log").ticks(), [4, 6, 8], "one of 1, 2, 5 is too few");
+  assert.deepEqual(Axis.of([100, 100], "log").ticks().length, 3, "one value");
   assert.equal(Axis.of([], "log").share(1), 0);
   const next = random(3);
   for (let round = 0; round < 500; round++) {
@@ -254,6 +256,7 @@ test("an axis of experiments has round ticks within it, and leaves out what its 
     const values = Array.from({ length: 1 + Math.floor(next() * 5) }, () => next() * 10 ** Math.floor(next() * 9));
     const axis = Axis.of(values, scale);
     for (const v of values.filter((v) => v > 0)) assert.ok(axis.share(v) >= 0 && axis.share(v) <= 1, `${scale} ${v}`);
+    if (scale === "log") assert.ok(axis.ticks().length >= 2, `${axis.ticks()} for ${values}`);
     for (const t of axis.ticks()) assert.ok(axis.share(t) >= -1e-9 && axis.share(t) <= 1 + 1e-9, `${scale} tick ${t}`);
   }
 });

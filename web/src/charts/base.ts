@@ -1,6 +1,7 @@
 import uPlot from "uplot";
 import { clock, elapsed } from "../format";
 import { drawUnderlay } from "./overlay";
+import { logTicks } from "./svg";
 import type { Store } from "../store";
 import { theme } from "../theme";
 import { pan, scale, type Range } from "../zoom";
@@ -16,19 +17,6 @@ const INCREMENTS = [1e-4, 2e-4, 5e-4, ...STEPS, 1, 2, 5, 10, 15, 30, 60, 120, 30
 export function timeLabel(store: Store, t: number, step: number): string {
   const start = store.data.recording.start_unix_s;
   return store.clock === "utc" && start !== null ? clock(start + t, step) : elapsed(t, step);
-}
-
-/** Powers of ten, with 2 and 5 between them when there are few. */
-export function logTicks(lo: number, hi: number): number[] {
-  const out: number[] = [];
-  const few = Math.log10(hi / lo) < 2.2;
-  for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e++) {
-    for (const m of few ? [1, 2, 5] : [1]) {
-      const v = m * 10 ** e;
-      if (v >= lo && v <= hi) out.push(v);
-    }
-  }
-  return out;
 }
 
 function font(): string {

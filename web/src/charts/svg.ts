@@ -85,3 +85,21 @@ export function decades(lo: number, hi: number, n: number): number[] {
   for (let e = a; e <= b; e += every) out.push(10 ** e);
   return out;
 }
+
+/** Multiples of `step`, counted from `from`, within `[low, high]`. */
+export function even(low: number, high: number, step: number, from = 0): number[] {
+  const out: number[] = [];
+  for (let i = Math.ceil((low - from) / step); from + i * step <= high; i++) out.push(from + i * step);
+  return out;
+}
+
+/** Powers of ten within `[lo, hi]`, with 2 and 5 between them where there are few; where these are few too, even steps. */
+export function logTicks(lo: number, hi: number): number[] {
+  const whole = decades(lo, hi, 8);
+  const span = Math.log10(hi / lo);
+  if (whole.length >= 3 && span >= 2.2) return whole;
+  const finer: number[] = [];
+  for (let e = Math.floor(Math.log10(lo)); e <= Math.log10(hi); e++) for (const m of [1, 2, 5]) finer.push(m * 10 ** e);
+  const seen = finer.filter((v) => v >= lo && v <= hi);
+  return seen.length >= 3 ? seen : even(lo, hi, ticks(hi - lo, 5)[1] ?? 1);
+}

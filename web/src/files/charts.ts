@@ -1,5 +1,4 @@
-import { logTicks } from "../charts/base";
-import { Frame, ticks } from "../charts/svg";
+import { Frame, logTicks, ticks } from "../charts/svg";
 import { h, s, term } from "../dom";
 import { ABSENT } from "../format";
 

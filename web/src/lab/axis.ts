@@ -1,4 +1,4 @@
-import { decades, ticks } from "../charts/svg";
+import { even, logTicks, ticks } from "../charts/svg";
 import { binaryBytes, short } from "../format";
 import type { Scale } from "../generated/lab";
 
@@ -41,13 +41,8 @@ export class Axis {
         const step = Math.max(1, Math.ceil((this.high - this.low) / 8));
         return even(Math.ceil(this.low), this.high, step, Math.ceil(this.low)).map((e) => 2 ** e);
       }
-      case "log": {
-        const whole = decades(10 ** this.low, 10 ** this.high, 8);
-        if (whole.length >= 3) return whole;
-        const finer: number[] = [];
-        for (let e = Math.floor(this.low); e <= this.high; e++) for (const m of [1, 2, 5]) finer.push(m * 10 ** e);
-        return finer.filter((v) => Math.log10(v) >= this.low && Math.log10(v) <= this.high);
-      }
+      case "log":
+        return logTicks(10 ** this.low, 10 ** this.high);
     }
   }
 
@@ -67,11 +62,4 @@ function isLog(scale: Scale): boolean {
 
 function position(v: number, scale: Scale): number {
   return scale === "log" ? Math.log10(v) : scale === "log-bytes" ? Math.log2(v) : v;
-}
-
-/** Multiples of `step`, counted from `from`, within `[low, high]`. */
-function even(low: number, high: number, step: number, from = 0): number[] {
-  const out: number[] = [];
-  for (let i = Math.ceil((low - from) / step); from + i * step <= high; i++) out.push(from + i * step);
-  return out;
 }

@@ -1,5 +1,4 @@
-import { logTicks } from "../charts/base";
-import { Frame, ticks } from "../charts/svg";
+import { Frame, logTicks, ticks } from "../charts/svg";
 import { fromLogCode, unpackColumn } from "../codec";
 import type { DepthBlock, Rhythm } from "../generated/page";
 import { h, s } from "../dom";

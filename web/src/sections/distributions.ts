@@ -1,5 +1,4 @@
-import { logTicks } from "../charts/base";
-import { Frame, decades, ticks } from "../charts/svg";
+import { Frame, decades, logTicks, ticks } from "../charts/svg";
 import type { Class, ScopeBlock } from "../generated/page";
 import { fill, h, s, term } from "../dom";
 import * as format from "../format";
