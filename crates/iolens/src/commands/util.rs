@@ -57,16 +57,14 @@ fn every_local_path() -> Result<Vec<PathBuf>> {
 
 fn view(meter: &mut Meter, paths: &[PathBuf]) -> View {
     let (readings, window) = meter.measure();
-    let regime = meter.signals().first().and_then(|s| s.estimator().regime);
     let mut remarks: Vec<String> = meter.without_events().map(|why| format!("no events: {why}")).into_iter().collect();
     if window.as_ref().is_some_and(|w| w.lossy) {
         remarks.push("events were lost: busy time is from io_ticks in this interval".to_owned());
     }
-    let name = |regime| serde_json::to_value(regime).ok().and_then(|v| v.as_str().map(str::to_owned));
     View {
         source: if window.as_ref().is_some_and(|w| !w.lossy) { "ebpf" } else { "counters" },
         remarks,
-        estimator: regime.and_then(|r| name(r).map(|n| (n, r.about()))),
+        estimator: meter.signals().first().and_then(|s| s.estimator().regime),
         unix_s: wall_clock_ns() as f64 / 1e9,
         interval_s: readings.iter().map(|r| r.span_ns).max().unwrap_or(0) as f64 / 1e9,
         paths: paths.iter().zip(meter.signals()).zip(&readings).map(|((p, s), r)| path_view(p, s, r)).collect(),

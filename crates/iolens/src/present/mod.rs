@@ -4,6 +4,7 @@ pub mod columns;
 pub mod demo_text;
 pub mod doctor_text;
 pub mod escape;
+mod estimator;
 pub mod exposition;
 pub mod fields;
 pub mod files_json;

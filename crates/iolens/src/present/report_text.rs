@@ -9,6 +9,7 @@ use iolens_core::analysis::{ClassSummary, DeviceSummary, Finding, Report, Severi
 use iolens_core::model::{Class, DevId, RecordingMeta, Source};
 
 use super::escape::terminal;
+use super::estimator;
 use super::findings as words;
 use super::layout::{Layout, Role, count_of, number, size, wrapped};
 use super::report_detail_text;
@@ -274,7 +275,7 @@ fn quality(report: &Report, meta: &RecordingMeta, facts: &RecordingFacts) -> Str
     let hz = meta.kernel_hz.map_or_else(|| "unknown".to_owned(), |hz| hz.to_string());
     let _ = writeln!(out, "  kernel {}, HZ {hz}", terminal(meta.kernel.as_deref().unwrap_or("unknown")));
     if let Some(regime) = report.regime {
-        let _ = writeln!(out, "  %util: {}", regime.about());
+        let _ = writeln!(out, "  %util: {}", estimator::about(regime));
     }
     for limit in &meta.limits {
         let _ = writeln!(out, "  not seen: {}", terminal(limit));

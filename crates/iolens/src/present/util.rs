@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
+use iolens_core::analysis::counters::io_ticks::Regime;
 use iolens_core::analysis::device::utilisation::{Busy, Combined};
 use iolens_core::model::DevId;
 use serde_json::{Map, Value, json};
 
 use super::escape::{self, terminal};
+use super::estimator::about;
 
 /// A device of a stack.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,8 +62,8 @@ pub struct View {
     pub source: &'static str,
     /// Why there are no events, what was lost: remarks for people.
     pub remarks: Vec<String>,
-    /// The kernel's estimator: its name and what to know about it.
-    pub estimator: Option<(String, &'static str)>,
+    /// The kernel's estimator, where its release is known.
+    pub estimator: Option<Regime>,
     /// Wall clock of the interval's end, seconds since the Unix epoch.
     pub unix_s: f64,
     /// Length of the interval.
@@ -103,7 +105,7 @@ pub fn text(view: &View) -> String {
         }
         out.push('\n');
     }
-    let estimator = view.estimator.as_ref().map_or(String::new(), |(_, about)| format!("; {about}"));
+    let estimator = view.estimator.map_or(String::new(), |regime| format!("; {}", about(regime)));
     let how = match view.source {
         "ebpf" => "busy time exact, from every I/O".to_owned(),
         _ => format!("busy time from the kernel's io_ticks{estimator}"),
@@ -179,8 +181,8 @@ pub fn json(view: &View) -> String {
         "schema_version": 1,
         "source": view.source,
         "remarks": view.remarks,
-        "estimator": view.estimator.as_ref().map(|(name, _)| name),
-        "estimator_about": view.estimator.as_ref().map(|(_, about)| about),
+        "estimator": view.estimator,
+        "estimator_about": view.estimator.map(about),
         "time_unix_s": view.unix_s,
         "interval_s": view.interval_s,
         "paths": view.paths.iter().map(path_json).collect::<Vec<_>>(),
@@ -240,6 +242,7 @@ fn disk_json(d: &DiskView) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use iolens_core::analysis::counters::io_ticks::Regime;
     use iolens_core::analysis::device::utilisation::{Method, combine};
 
     fn disk(name: &str, minor: u32, percent: Option<f64>) -> DiskView {
@@ -273,7 +276,7 @@ mod tests {
         View {
             source: "counters",
             remarks: vec!["no events: not allowed".into()],
-            estimator: Some(("sampled".into(), "about it")),
+            estimator: Some(Regime::Sampled),
             unix_s: 1.0,
             interval_s: 1.0,
             paths: vec![

@@ -6,6 +6,7 @@ use iolens_core::analysis::findings::evidence::{
 };
 
 use super::words::{amount, time};
+use crate::present::estimator::about;
 
 pub fn saturation(e: &SaturationEvidence) -> String {
     format!(
@@ -57,7 +58,7 @@ pub fn util_disagreement(e: &UtilDisagreementEvidence) -> String {
         Verdict::BiasedLow => "too low",
         Verdict::Impossible => "impossible",
     };
-    let why = e.regime.map_or_else(String::new, |r| format!(" ({})", r.about()));
+    let why = e.regime.map_or_else(String::new, |r| format!(" ({})", about(r)));
     format!(
         "The kernel's %util says {:.1} %, which is {way}: the device was busy {:.1} % of the time{why}.",
         e.util_io_ticks_percent, e.busy_percent

@@ -7,6 +7,7 @@ use iolens_core::model::RecordingMeta;
 use serde::Serialize;
 
 use super::{Note, NoteLevel, ReportData};
+use crate::present::estimator;
 use crate::present::report_json::device_name;
 
 /// Capacity and headroom of one device (A18) as the page reads it.
@@ -60,7 +61,7 @@ pub(super) fn util_notes(data: &ReportData) -> Vec<Note> {
     let mut out = Vec::new();
     if let Some(regime) = data.report.regime {
         let hz = data.meta.kernel_hz.map(|hz| format!("; HZ is {hz}")).unwrap_or_default();
-        let text = format!("%util as iostat prints it: {}{hz}.", regime.about());
+        let text = format!("%util as iostat prints it: {}{hz}.", estimator::about(regime));
         out.push(Note { topic: "Kernel regime".to_owned(), level: NoteLevel::Info, text });
     }
     out.extend(data.report.details.iter().filter_map(|d| util_note(d, data.meta)));

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Rendered;
 use super::chart::{BoxChart, BoxMark, Figure, Scale};
 use super::document::{Section, Table};
+use crate::present::estimator;
 
 type Way = (&'static str, fn(&PollResult) -> &Vec<f64>);
 
@@ -185,7 +186,7 @@ fn against_exact(results: &[PollResult], hz: u32, release: &str) -> Section {
     let tick = ErrorBudget::new(hz, 1.0, 100.0).tick_pp;
     let compared = results.iter().flat_map(|r| &r.seconds).filter(|s| s.exact_percent.is_some()).count();
     let all: usize = results.iter().map(|r| r.seconds.len()).sum();
-    let about = Regime::of_release(release).map_or("the kernel's estimator is not known here", Regime::about);
+    let about = Regime::of_release(release).map_or("the kernel's estimator is not known here", estimator::about);
     Section {
         title: "Error against exact (traced) utilisation (percentage points)".to_owned(),
         paragraphs: vec![
