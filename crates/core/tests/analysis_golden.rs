@@ -3,10 +3,11 @@
 mod slot_contrast;
 
 use iolens_core::analysis::bursts::cells::Series;
-use iolens_core::analysis::bursts::envelope::{max_sliding, token_bucket_depth};
+use iolens_core::analysis::bursts::envelope::{most_bytes, token_bucket_depth};
 use iolens_core::analysis::bursts::{BurstRule, Limit, LimitSource, find, sampled_view};
-use iolens_core::analysis::periodicity::{self, Verdict};
+use iolens_core::analysis::periodicity::{self, Periodicity, Verdict};
 use iolens_core::analysis::starvation;
+use iolens_core::analysis::stream::requests::Request;
 use iolens_core::analysis::{FindingKind, Latencies, ReportBuilder, ReportPlan, Severity, Window};
 use iolens_core::model::{Class, DevId, Io, Op, RecorderCost, RecordingMeta, Source};
 use iolens_core::store::{IoColumns, Recording, RecordingWriter, WriterOptions};
@@ -149,11 +150,13 @@ fn the_envelope_is_the_published_one() {
     let s = writes_10hz();
     for row in table("seed3_write_envelope") {
         let slots = (row[0] / 0.1).round() as usize;
-        let (most, first) = max_sliding(&s.bytes, slots);
+        let most = most_bytes(&s.series(), slots);
         near(most as f64 / KIB, row[1], 0.5);
         near(most as f64 / KIB / row[0], row[2], 5.0);
         near(most as f64 / row[0] / 1e9, row[3], 5e-5);
         if slots < 10 {
+            let mut windows = s.bytes.windows(slots);
+            let first = windows.position(|w| w.iter().sum::<u64>() == most).expect("the window that holds most");
             near(s.series().at_ns(first) as f64 / 1e9 + 0.1, row[4], 1e-6);
             near(s.series().at_ns(first + slots) as f64 / 1e9, row[5], 1e-6);
         }
@@ -332,12 +335,20 @@ fn reads_under_the_published_burst_are_suggestive_not_proven() {
     near((slots[0].1 + slots[2].1) / 2.0 / 1e3, 4.690, 0.0006);
 }
 
+/// What the analysis says of bins of `dt_ns`, taken as it takes counters.
+fn periodicity_of(bytes: &[u64], ios: &[u64], dt_ns: i64) -> Periodicity {
+    let bins = bytes.iter().zip(ios).enumerate().filter(|(_, (bytes, ios))| **bytes > 0 || **ios > 0);
+    let requests: Vec<Request> =
+        bins.flat_map(|(i, (b, n))| Request::spread(i as i64 * dt_ns, dt_ns, *n, *b)).collect();
+    periodicity::find(&requests, (0, bytes.len() as i64 * dt_ns), dt_ns, &[])
+}
+
 #[test]
 fn the_journal_commits_every_five_seconds() {
     let rows = table("measured_ext4_commit_10hz");
     let bytes: Vec<u64> = rows.iter().map(|r| (r[2] * KIB) as u64).collect();
     let ios: Vec<u64> = rows.iter().map(|r| u64::from(r[2] > 0.0)).collect();
-    let p = periodicity::find_in_series(&bytes, &ios, TENTH_NS, &[]);
+    let p = periodicity_of(&bytes, &ios, TENTH_NS);
     assert_eq!(p.verdict, Verdict::Periodic, "{p:?}");
     near(p.period_s.expect("found"), 5.08, 0.05);
     near(p.acf.expect("found"), 0.53, 0.03);
@@ -350,5 +361,5 @@ fn the_journal_commits_every_five_seconds() {
 #[test]
 fn fifteen_published_seconds_are_too_few_for_periodicity() {
     let bytes: Vec<u64> = table("seed3_agg_1s").iter().map(|r| (r[5] * KIB) as u64).collect();
-    assert_eq!(periodicity::find_in_series(&bytes, &[1; 15], 1_000_000_000, &[]).verdict, Verdict::InsufficientData);
+    assert_eq!(periodicity_of(&bytes, &[1; 15], 1_000_000_000).verdict, Verdict::InsufficientData);
 }

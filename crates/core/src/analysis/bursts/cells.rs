@@ -280,11 +280,6 @@ impl Cells {
         }
     }
 
-    /// Width of a cell now.
-    pub fn cell_ns(&self) -> i64 {
-        self.cell_ns
-    }
-
     /// The devices that have cells.
     pub fn devices(&self) -> &[DevId] {
         self.index.devices()
@@ -411,8 +406,8 @@ mod tests {
             let window = Window::new(0, 3_000_000_000);
             let fine = cells.series(A, Class::Write, 1_000_000, window);
             let coarse = cells.series(A, Class::Write, 1_000_000_000, window);
-            prop_assert_eq!(fine.dt_ns, cells.cell_ns());
-            prop_assert_eq!(coarse.dt_ns, cells.cell_ns().max(1_000_000_000));
+            prop_assert_eq!(fine.dt_ns, cells.cell_ns);
+            prop_assert_eq!(coarse.dt_ns, cells.cell_ns.max(1_000_000_000));
             prop_assert!(cells.total <= most);
             prop_assert_eq!(fine.sum(0, fine.slots()), coarse.sum(0, coarse.slots()));
             for second in 0..coarse.slots() {

@@ -4,29 +4,6 @@ use serde::Serialize;
 
 use crate::analysis::bursts::cells::Series;
 
-/// Running sums with a leading 0, so that the sum of slots `a..b` is `sums[b] - sums[a]`.
-pub fn running_sums(values: &[u64]) -> Vec<u64> {
-    let mut sums = Vec::with_capacity(values.len() + 1);
-    sums.push(0);
-    let mut sum = 0;
-    for v in values {
-        sum += v;
-        sums.push(sum);
-    }
-    sums
-}
-
-/// The empirical arrival curve at one window: the most that any `slots` consecutive slots hold, and the first of them
-/// (A*(Δ), sliding). A series shorter than the window counts as a whole.
-pub fn max_sliding(values: &[u64], slots: usize) -> (u64, usize) {
-    let sums = running_sums(values);
-    let slots = slots.clamp(1, values.len().max(1));
-    (0..=values.len().saturating_sub(slots))
-        .map(|i| (sums[(i + slots).min(values.len())] - sums[i], i))
-        .max_by_key(|(sum, i)| (*sum, std::cmp::Reverse(*i)))
-        .unwrap_or((0, 0))
-}
-
 /// Depth of the token bucket that lets the series pass at `rate` bytes per second without delay:
 /// `σ(ρ) = max over s < t of A(s, t] - ρ (t - s)`, in bytes.
 pub fn token_bucket_depth(bytes: &[u64], dt_s: f64, rate: f64) -> f64 {
@@ -53,23 +30,6 @@ pub struct Unevenness {
     pub duty_percent: f64,
 }
 
-/// [`Unevenness`] of `counts` in slots of `dt_ns`; `None` without I/O or with fewer than two slots.
-pub fn unevenness(counts: &[u64], dt_ns: i64) -> Option<Unevenness> {
-    let n = counts.len() as f64;
-    let mean = counts.iter().sum::<u64>() as f64 / n;
-    if counts.len() < 2 || mean == 0.0 {
-        return None;
-    }
-    let variance = counts.iter().map(|c| (*c as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    Some(Unevenness {
-        dt_ns,
-        slots: counts.len() as u64,
-        idc: variance / mean,
-        peak_to_mean: counts.iter().copied().max().unwrap_or(0) as f64 / mean,
-        duty_percent: 100.0 * counts.iter().filter(|c| **c > 0).count() as f64 / n,
-    })
-}
-
 /// What the micro-bursting formula of a large cloud's volume metrics would say of `bytes` in a period of `period_s`
 /// with `idle_s` idle seconds: bytes per active second, whole seconds counted.
 pub fn active_second_rate(bytes: f64, period_s: f64, idle_s: f64) -> f64 {
@@ -91,7 +51,7 @@ pub fn most_bytes(series: &Series, slots: usize) -> u64 {
     most
 }
 
-/// The dispersion of I/Os submitted in slots `times` as wide as those of `series`; `None` without two slots or any I/O.
+/// [`Unevenness`] of the I/Os in slots `times` as wide as those of `series`; `None` without two slots or any I/O.
 pub fn unevenness_of(series: &Series, times: usize) -> Option<Unevenness> {
     let (times, all) = (times.max(1), series.slots().div_ceil(times.max(1)));
     let own = series.filled().chunk_by(|a, b| a.at / times == b.at / times);
@@ -120,11 +80,7 @@ mod tests {
     proptest! {
         #[test]
         fn sliding_and_bucket_equal_brute_force(values in prop::collection::vec(0u64..1000, 1..60), slots in 1usize..70, rate in 0.0f64..2000.0) {
-            let (max, first) = max_sliding(&values, slots);
-            let k = slots.min(values.len());
-            let brute = values.windows(k).map(|w| w.iter().sum::<u64>()).max().expect("not empty");
-            prop_assert_eq!(max, brute);
-            prop_assert_eq!(values[first..first + k].iter().sum::<u64>(), max);
+            prop_assert_eq!(most_bytes(&Series::dense(0, 10, &values, &values), slots), max_sliding(&values, slots));
             let mut depth = 0.0f64;
             for s in 0..values.len() {
                 let mut sum = 0.0;
@@ -139,7 +95,7 @@ mod tests {
         #[test]
         fn slots_left_out_change_nothing(values in prop::collection::vec(prop_oneof![3 => 0u64..1, 1 => 0u64..1000], 1..80), slots in 1usize..90) {
             let series = Series::dense(0, 10, &values, &values);
-            prop_assert_eq!(most_bytes(&series, slots), max_sliding(&values, slots).0);
+            prop_assert_eq!(most_bytes(&series, slots), max_sliding(&values, slots));
             let (from, to) = (slots / 3, (slots / 2 + 9).min(values.len()));
             prop_assert_eq!(series.sum(from, to), values.get(from..to).map_or(0, |v| v.iter().sum()));
             prop_assert_eq!(series.bytes_of(0, values.len()), values.clone());
@@ -156,9 +112,32 @@ mod tests {
         #[test]
         fn aligned_windows_never_show_more_than_sliding_ones(values in prop::collection::vec(0u64..1000, 1..60), slots in 1usize..20, phase in 0usize..20) {
             let aligned = max_aligned(&values, slots, phase % slots);
-            prop_assert!(aligned <= max_sliding(&values, slots).0);
-            prop_assert!(2 * aligned >= max_sliding(&values, slots).0, "a window overlaps two aligned ones");
+            let most = most_bytes(&Series::dense(0, 10, &values, &values), slots);
+            prop_assert!(aligned <= most);
+            prop_assert!(2 * aligned >= most, "a window overlaps two aligned ones");
         }
+    }
+
+    /// The most that any window of `slots` slots holds, each summed anew; a shorter series counts as a whole.
+    fn max_sliding(values: &[u64], slots: usize) -> u64 {
+        values.windows(slots.min(values.len())).map(|w| w.iter().sum()).max().expect("not empty")
+    }
+
+    /// Slot by slot, each counted.
+    fn unevenness(counts: &[u64], dt_ns: i64) -> Option<Unevenness> {
+        let n = counts.len() as f64;
+        let mean = counts.iter().sum::<u64>() as f64 / n;
+        if counts.len() < 2 || mean == 0.0 {
+            return None;
+        }
+        let variance = counts.iter().map(|c| (*c as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        Some(Unevenness {
+            dt_ns,
+            slots: counts.len() as u64,
+            idc: variance / mean,
+            peak_to_mean: counts.iter().copied().max().expect("not empty") as f64 / mean,
+            duty_percent: 100.0 * counts.iter().filter(|c| **c > 0).count() as f64 / n,
+        })
     }
 
     /// The most that any of the windows of `slots` slots aligned at `phase` holds: what a sampler with that period sees.
@@ -197,8 +176,9 @@ mod tests {
                 values.iter_mut().skip(at).take(len).for_each(|v| *v += rate);
             }
             let most = envelope_by_brute_force(&values);
+            let series = Series::dense(0, 10, &values, &values);
             for slots in lengths.into_iter().chain([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000]) {
-                prop_assert_eq!(max_sliding(&values, slots).0, most[slots], "{} slots", slots);
+                prop_assert_eq!(most_bytes(&series, slots), most[slots], "{} slots", slots);
             }
             // σ(ρ) is the envelope's distance from a line: max over Δ of A*(Δ) - ρ Δ.
             let rate = share * most[1] as f64;
@@ -210,9 +190,10 @@ mod tests {
 
     #[test]
     fn an_even_stream_has_no_dispersion() {
-        let u = unevenness(&[5; 100], 1_000_000).expect("I/O");
+        let of = |ios: &[u64]| unevenness_of(&Series::dense(0, 1_000_000, ios, ios), 1);
+        let u = of(&[5; 100]).expect("I/O");
         assert_eq!((u.idc, u.peak_to_mean, u.duty_percent), (0.0, 1.0, 100.0));
-        assert_eq!(unevenness(&[0; 100], 1), None);
+        assert_eq!(of(&[0; 100]), None);
     }
 
     #[test]

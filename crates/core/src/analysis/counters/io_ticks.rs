@@ -141,12 +141,6 @@ pub fn sigma_pp(n: u64, mean_ns: f64, jiffy_ns: f64, window_ns: f64) -> f64 {
     100.0 * jiffy_ns * (n as f64 * p * (1.0 - p)).sqrt() / window_ns
 }
 
-/// What `%util` becomes in kernels 5.0 to 6.9 for isolated I/Os that come at random: `1 - (1-U) exp(-rate J)`, in
-/// percent (the touched-jiffy law).
-pub fn touched_percent(exact_percent: f64, per_s: f64, jiffy_s: f64) -> f64 {
-    100.0 * (1.0 - (1.0 - exact_percent / 100.0) * (-per_s * jiffy_s).exp())
-}
-
 impl UtilCheck {
     /// Judges `io_ticks_percent` against `exact_percent`.
     pub fn new(

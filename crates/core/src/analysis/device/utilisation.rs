@@ -268,11 +268,6 @@ impl BusyUnion {
         self.settled_to_ns = self.settled_to_ns.max(to_ns);
         busy
     }
-
-    /// Where the current window begins.
-    pub fn from_ns(&self) -> i64 {
-        self.from_ns
-    }
 }
 
 #[cfg(test)]
@@ -404,7 +399,7 @@ mod tests {
                 }
                 let each = (from..to).filter(|t| ios.iter().any(|(a, b)| a <= t && t < b)).count() as i64;
                 prop_assert_eq!(union.take(to), each);
-                prop_assert_eq!(union.from_ns(), to);
+                prop_assert_eq!(union.from_ns, to);
                 from = to;
             }
         }

@@ -174,14 +174,6 @@ pub(in crate::analysis) fn find_among(
     result
 }
 
-/// The same of what counters or a table say of bins of `dt_ns`.
-pub fn find_in_series(bytes: &[u64], ios: &[u64], dt_ns: i64, gaps: &[(i64, i64)]) -> Periodicity {
-    let bins = bytes.iter().zip(ios).enumerate().filter(|(_, (bytes, ios))| **bytes > 0 || **ios > 0);
-    let requests: Vec<Request> =
-        bins.flat_map(|(i, (b, n))| Request::spread(i as i64 * dt_ns, dt_ns, *n, *b)).collect();
-    find(&requests, (0, bytes.len() as i64 * dt_ns), dt_ns, gaps)
-}
-
 fn nothing(lists: &[Vec<i64>], resolution_ns: i64) -> Periodicity {
     let onsets: &[i64] = lists.iter().min_by_key(|l| l.len().abs_diff(100)).map_or(&[], Vec::as_slice);
     let gaps: Vec<f64> = onsets.windows(2).map(|w| (w[1] - w[0]) as f64 / 1e9).collect();
@@ -374,7 +366,10 @@ mod tests {
     fn few_onsets_coarse_samples_and_lost_time_say_nothing() {
         assert_eq!(found(&bursts([10.0, 60.0], 10), 100.0).verdict, Verdict::InsufficientData);
         assert_eq!(found(&[], 100.0).verdict, Verdict::InsufficientData);
-        assert_eq!(find_in_series(&[5; 20], &[1; 20], 1_000_000_000, &[]).verdict, Verdict::InsufficientData);
+        let seconds: Vec<Request> =
+            (0..20).flat_map(|i| Request::spread(i * 1_000_000_000, 1_000_000_000, 1, 5)).collect();
+        let sampled = find(&seconds, (0, 20_000_000_000), 1_000_000_000, &[]);
+        assert_eq!(sampled.verdict, Verdict::InsufficientData);
         let clock = bursts((0..30).map(|k| 0.3 + 2.0 * f64::from(k)), 10);
         let gaps: Vec<(i64, i64)> = (0..30).map(|k| (k * 2_000_000_000, k * 2_000_000_000 + 500_000_000)).collect();
         let p = find(&clock, (0, 60_000_000_000), 0, &gaps);

@@ -240,11 +240,6 @@ impl StartOrder {
         self.swept_to_ns
     }
 
-    /// What had to be clipped so far.
-    pub fn clipped(&self) -> Clipped {
-        self.clipped
-    }
-
     fn clip(&mut self, span: &mut Span) {
         if span.start_ns < self.swept_to_ns {
             self.clipped.ios += 1;

@@ -7,15 +7,14 @@ use std::collections::VecDeque;
 
 use super::groups::{Groups, OpenRow};
 use super::{Extended, Flow, GroupBy, GroupKey, MAX_ROWS, PlanError, Row, TimelinePlan};
-use crate::analysis::stream::order::{Clipped, Hold, Span, StartOrder};
+use crate::analysis::stream::order::{Hold, Span, StartOrder};
 use crate::model::{Io, LossReason, Lost};
 
 /// Makes rows from completed I/Os, while they stream.
 ///
 /// Take rows with [`Timeline::next_row`] after each push; they come in order of time and, within a slot, of group.
 /// They are held back for [`Hold`] (30 s by default) because a long I/O that is still in flight, or a loss
-/// that is still to be reported, changes slots of the past; what comes later than that is counted in
-/// [`Timeline::clipped`] and [`Timeline::late_losses`].
+/// that is still to be reported, changes slots of the past; what comes later than that changes no row that is out.
 #[derive(Debug)]
 pub struct Timeline {
     plan: TimelinePlan,
@@ -26,7 +25,6 @@ pub struct Timeline {
     quiet: Vec<u32>,
     order: StartOrder,
     losses: Vec<Lost>,
-    late_losses: u64,
     latest_ns: i64,
     last_done_ns: Option<i64>,
     closed: VecDeque<Closed>,
@@ -69,7 +67,6 @@ impl Timeline {
             quiet,
             order: StartOrder::new(hold),
             losses: Vec::new(),
-            late_losses: 0,
             last_done_ns: None,
             closed: VecDeque::new(),
             made: 0,
@@ -106,9 +103,6 @@ impl Timeline {
     pub fn lost(&mut self, lost: &Lost) {
         if lost.reason == LossReason::Censored || lost.reason.is_of_requests() {
             return;
-        }
-        if self.plan.slot_of(lost.from_ns.max(self.plan.window.from_ns)) < self.groups.first {
-            self.late_losses += 1;
         }
         self.losses.push(*lost);
     }
@@ -177,16 +171,6 @@ impl Timeline {
         };
         let (from_ns, to_ns) = self.bounds(slot);
         Some(self.row(from_ns, to_ns, self.quiet[g], &OpenRow::default(), (lossy, removed)))
-    }
-
-    /// I/Os that outlived the hold.
-    pub fn clipped(&self) -> Clipped {
-        self.order.clipped()
-    }
-
-    /// Losses that were reported after rows they belong to had gone out.
-    pub fn late_losses(&self) -> u64 {
-        self.late_losses
     }
 
     fn close_to(&mut self, to_ns: i64) -> Result<(), PlanError> {
