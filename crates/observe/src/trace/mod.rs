@@ -26,7 +26,7 @@ mod unmatched;
 pub use capabilities::{Capabilities, capabilities};
 pub use error::TraceError;
 pub use files::{FilesFilter, FilesOptions, FilesStats, FilesTracer};
-pub use tracer::{FinishStats, PollStats, ProbeCost, ProgramReport, Tracer, TracerOptions};
+pub use tracer::{FinishStats, PollStats, ProbeCost, Tracer, TracerOptions};
 
 #[cfg(doc)]
 use iolens_core::model::{Io, Lost};

@@ -7,28 +7,18 @@ use std::{
 
 const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 
-/// `struct bpf_prog_info` up to `verified_insns` (include/uapi/linux/bpf.h). Fields not read here have no name.
+/// `struct bpf_prog_info` up to `run_cnt` (include/uapi/linux/bpf.h). Fields not read here have no name.
 /// Kernels fill as much of it as they know; the rest stays 0.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct ProgramInfo {
-    head: [u32; 4],
-    /// Bytes of machine code.
-    pub jited_bytes: u32,
-    /// Bytes of BPF code after the verifier's changes.
-    pub translated_bytes: u32,
-    middle: [u64; 21],
+    head: [u64; 24],
     /// Time spent in it while statistics were on.
     pub run_time_ns: u64,
     /// How often it ran while statistics were on.
     pub runs: u64,
-    /// How often it was left out because it was already running on that CPU (5.12; for tracepoints 6.2).
-    pub recursion_misses: u64,
-    /// Instructions the verifier went through (5.16).
-    pub verified_instructions: u32,
-    tail: u32,
 }
-const _: () = assert!(size_of::<ProgramInfo>() == 224);
+const _: () = assert!(size_of::<ProgramInfo>() == 208);
 
 #[repr(C)]
 struct InfoByFd {

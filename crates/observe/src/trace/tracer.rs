@@ -129,25 +129,6 @@ pub struct ProbeCost {
     pub programs: Vec<(String, u64, u64)>,
 }
 
-/// What the kernel made of one program.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ProgramReport {
-    /// Its name among the BPF programs.
-    pub name: &'static str,
-    /// The tracepoint it is for.
-    pub tracepoint: &'static str,
-    /// Whether it is attached.
-    pub attached: bool,
-    /// Instructions that the verifier went through (limit: one million); 0 before Linux 5.16.
-    pub verified_instructions: u32,
-    /// Bytes of BPF code after the verifier's changes.
-    pub translated_bytes: u32,
-    /// Bytes of machine code; 0 without a JIT compiler.
-    pub jited_bytes: u32,
-    /// How often the kernel left it out because it was already running on that CPU.
-    pub recursion_misses: u64,
-}
-
 /// A running tracer. Dropping it detaches everything.
 pub struct Tracer {
     bpf: Ebpf,
@@ -372,24 +353,6 @@ impl Tracer {
             .filter_map(|p| self.info(p).ok().map(|i| (p.program.to_owned(), i.runs, i.run_time_ns)))
             .collect();
         Some(ProbeCost { run_time_ns: programs.iter().map(|p| p.2).sum(), programs })
-    }
-
-    /// What the kernel made of each program.
-    pub fn program_report(&self) -> Vec<ProgramReport> {
-        load::probes(self.features)
-            .filter_map(|p| {
-                let info = self.info(p).ok()?;
-                Some(ProgramReport {
-                    name: p.program,
-                    tracepoint: p.tracepoint,
-                    attached: self.attached.contains(p.program),
-                    verified_instructions: info.verified_instructions,
-                    translated_bytes: info.translated_bytes,
-                    jited_bytes: info.jited_bytes,
-                    recursion_misses: info.recursion_misses,
-                })
-            })
-            .collect()
     }
 }
 
