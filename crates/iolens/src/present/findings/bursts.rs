@@ -6,8 +6,8 @@ use iolens_core::analysis::findings::evidence::{MicroburstEvidence, PeriodicityE
 use iolens_core::analysis::periodicity::Verdict;
 use iolens_core::model::Class;
 
-use super::words::{amount, name, plural, singular, time};
-use crate::present::layout::p_value;
+use super::words::{name, plural, singular, time};
+use crate::present::layout::{p_value, size};
 
 pub fn microburst(e: &MicroburstEvidence) -> String {
     let by = e.cause.as_ref().map_or_else(String::new, |c| format!(", mostly by {}", name(c)));
@@ -20,11 +20,11 @@ pub fn microburst(e: &MicroburstEvidence) -> String {
     let mut text = format!(
         "{} burst: {} ({} I/Os) in {}{usual}{by}. The device moved up to {}/s; a 1 s sample shows {}/s ({:.1}x lower).",
         singular(e.class),
-        amount(e.bytes as f64),
+        size(e.bytes as f64),
         e.ios,
         time(e.duration_s * 1e6),
-        amount(e.peak_bytes_per_s),
-        amount(e.mean_1s_bytes_per_s),
+        size(e.peak_bytes_per_s),
+        size(e.mean_1s_bytes_per_s),
         e.hidden_factor,
     );
     if e.lossy {

@@ -5,8 +5,9 @@ use iolens_core::analysis::findings::evidence::{
     BandwidthSaturationEvidence, QueueFullEvidence, SaturationEvidence, UtilDisagreementEvidence,
 };
 
-use super::words::{amount, time};
+use super::words::time;
 use crate::present::estimator::about;
+use crate::present::layout::size;
 
 pub fn saturation(e: &SaturationEvidence) -> String {
     format!(
@@ -24,7 +25,7 @@ pub fn bandwidth(e: &BandwidthSaturationEvidence) -> String {
     format!(
         "Throughput stays at {}/s in {:.0} % of the time while {:.0} I/Os are in flight (up to {:.0}), where {:.1} would do: \
          more demand only waits. Latency there is {}, at light load {}.",
-        amount(e.plateau_bytes_per_s),
+        size(e.plateau_bytes_per_s),
         e.plateau_percent,
         e.mean_in_flight,
         e.max_in_flight,

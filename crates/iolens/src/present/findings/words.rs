@@ -1,4 +1,4 @@
-//! How findings name things: who it was, classes, amounts, times.
+//! How findings name things: who it was, classes, times.
 
 use iolens_core::analysis::bursts::cells::Actor;
 use iolens_core::analysis::findings::Cause;
@@ -92,16 +92,6 @@ pub fn singular(class: Class) -> &'static str {
     }
 }
 
-/// 1.23 GB and the like, decimal as rates are.
-pub fn amount(bytes: f64) -> String {
-    let (value, unit) = match bytes {
-        b if b >= 1e9 => (b / 1e9, "GB"),
-        b if b >= 1e6 => (b / 1e6, "MB"),
-        b => (b / 1e3, "kB"),
-    };
-    format!("{value:.*} {unit}", if value < 10.0 { 2 } else { 1 })
-}
-
 /// 1.2 ms and the like.
 pub fn time(us: f64) -> String {
     match us {
@@ -161,8 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_and_times_read_well() {
-        assert_eq!([2.2235e9, 500.1e6, 4096.0].map(amount), ["2.22 GB", "500.1 MB", "4.10 kB"]);
+    fn times_read_well() {
         assert_eq!([136_888.0, 2.5e6, 98.6].map(time), ["136.9 ms", "2.50 s", "99 us"]);
     }
 }

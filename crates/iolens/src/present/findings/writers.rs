@@ -4,7 +4,8 @@ use iolens_core::analysis::findings::evidence::{
     CachedReadsEvidence, FsyncBoundEvidence, SmallSequentialEvidence, SyncSource, WrittenBackEvidence,
 };
 
-use super::words::{amount, name, plural, time};
+use super::words::{name, plural, time};
+use crate::present::layout::size;
 
 pub fn fsync_bound(e: &FsyncBoundEvidence) -> String {
     let who = e.cause.as_ref().map_or_else(|| "one writer".to_owned(), name);
@@ -32,10 +33,10 @@ pub fn small_sequential(e: &SmallSequentialEvidence) -> String {
          of the device's reads and writes. In requests of {} it would be {}.",
         plural(e.class),
         e.ios,
-        amount(e.request_bytes as f64),
+        size(e.request_bytes as f64),
         e.longest_run_ios,
         e.percent_of_ios,
-        amount(e.large_request_bytes as f64),
+        size(e.large_request_bytes as f64),
         e.ios_if_large,
     )
 }
@@ -45,18 +46,18 @@ pub fn cached_reads(e: &CachedReadsEvidence) -> String {
         .reads_without_wait_percent
         .map_or_else(String::new, |p| format!(" Of {} reads looked at, {p:.0} % did not wait.", e.reads_looked_at));
     format!(
-        "Programs read {:.1} MB through files, devices gave {:.1} MB: {:.0} % came from the page cache. \
+        "Programs read {} through files, devices gave {}: {:.0} % came from the page cache. \
          What programs felt is not what devices took.{looked}",
-        e.program_read_bytes as f64 / 1e6,
-        e.device_read_bytes as f64 / 1e6,
+        size(e.program_read_bytes as f64),
+        size(e.device_read_bytes as f64),
         e.hit_percent,
     )
 }
 
 pub fn written_back(e: &WrittenBackEvidence) -> String {
     format!(
-        "{:.0} % of writes ({:.1} MB) were buffered (kernel writeback): applications waited for them only in fsync.",
+        "{:.0} % of writes ({}) were buffered (kernel writeback): applications waited for them only in fsync.",
         e.written_back_percent,
-        e.written_bytes as f64 / 1e6,
+        size(e.written_bytes as f64),
     )
 }

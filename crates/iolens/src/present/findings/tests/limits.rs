@@ -51,7 +51,7 @@ fn limits_of_a_device_are_said_with_what_waits() {
     };
     assert_eq!(
         said(Evidence::BandwidthSaturation(bandwidth)),
-        "Throughput stays at 194.0 MB/s in 47 % of the time while 954 I/Os are in flight (up to 1730), where 1.2 would do: more \
+        "Throughput stays at 194 MB/s in 47 % of the time while 954 I/Os are in flight (up to 1730), where 1.2 would do: more \
          demand only waits. Latency there is 1.27 s, at light load 1.6 ms."
     );
     let full = QueueFullEvidence {
@@ -137,7 +137,7 @@ fn writers_and_the_page_cache_are_said_with_who_waits() {
     assert_eq!(
         said(Evidence::SmallSequential(small)),
         "Reads of tar (process 7) move adjacent sectors in small requests: 43491 of 32.8 kB each in one run of up to 43491, not \
-         merged, 70 % of the device's reads and writes. In requests of 131.1 kB it would be 10873."
+         merged, 70 % of the device's reads and writes. In requests of 131 kB it would be 10873."
     );
     let cached = CachedReadsEvidence {
         program_read_bytes: 10_485_760,
@@ -148,7 +148,7 @@ fn writers_and_the_page_cache_are_said_with_who_waits() {
     };
     assert_eq!(
         said(Evidence::CachedReads(cached)),
-        "Programs read 10.5 MB through files, devices gave 2.1 MB: 80 % came from the page cache. What programs felt is not what \
+        "Programs read 10.5 MB through files, devices gave 2.10 MB: 80 % came from the page cache. What programs felt is not what \
          devices took. Of 10 reads looked at, 100 % did not wait."
     );
     let written = WrittenBackEvidence {
@@ -159,7 +159,7 @@ fn writers_and_the_page_cache_are_said_with_who_waits() {
     };
     assert_eq!(
         said(Evidence::WrittenBack(written)),
-        "100 % of writes (157.3 MB) were buffered (kernel writeback): applications waited for them only in fsync."
+        "100 % of writes (157 MB) were buffered (kernel writeback): applications waited for them only in fsync."
     );
 }
 
