@@ -58,7 +58,7 @@ pub fn run(experiment: &Experiment, whole: &Plan<CopiesPlan>, watcher: &dyn Watc
     if left.is_empty() {
         return Ok(());
     }
-    let registry = Registry::of(experiment.dir());
+    let registry = experiment.registry();
     let most = u64::from(plan.cells.iter().map(|c| c.copies).max().unwrap_or(1)) * plan.file_bytes;
     let makes_disks = plan.targets.iter().any(|t| matches!(t, Target::Loop(_)));
     let disk_bytes = if makes_disks { most + most / 4 + FS_OVERHEAD } else { 0 };

@@ -8,6 +8,7 @@ use iolens_core::private::{Access, PrivateDir, write_file};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::Warn;
 use super::registry::{self, Registry};
 
 const PLAN: &str = "experiment.json";
@@ -54,6 +55,7 @@ impl Machine {
 #[derive(Debug)]
 pub struct Experiment {
     dir: PathBuf,
+    warn: Warn,
     /// Locked while the experiment runs; `None` if it is only read.
     running: Option<fs::File>,
 }
@@ -80,11 +82,15 @@ fn has_results(dir: &Path) -> Result<bool> {
 }
 
 impl Experiment {
-    /// Begins an experiment in `dir`, or goes on with the same one after an interruption.
+    /// Begins an experiment in `dir`, or goes on with the same one after an interruption. `warn` shows what is left out,
+    /// and what cannot be undone.
     ///
     /// # Errors
     /// The directory holds something else, or another experiment.
-    pub fn begin<P: Serialize + DeserializeOwned + PartialEq>(dir: &Path, plan: &Plan<P>) -> Result<Experiment> {
+    pub fn begin<P>(dir: &Path, plan: &Plan<P>, warn: Warn) -> Result<Experiment>
+    where
+        P: Serialize + DeserializeOwned + PartialEq,
+    {
         let path = dir.join(PLAN);
         if path.is_file() {
             // What is in it decides what is removed and run again.
@@ -117,12 +123,12 @@ impl Experiment {
         }
         let running = lock(dir)?;
         // What a killed run left behind would be in this one's way.
-        let (done, left) = registry::clean(&Registry::of(dir))?;
-        done.iter().for_each(|d| crate::warn(&format!("removed what an earlier run left: {d}")));
+        let (done, left) = registry::clean(&Registry::of(dir, warn))?;
+        done.iter().for_each(|d| warn(&format!("removed what an earlier run left: {d}")));
         if let Some(first) = left.first() {
             bail!("what an earlier run left behind cannot be removed: {first}");
         }
-        Ok(Experiment { dir: dir.canonicalize()?, running: Some(running) })
+        Ok(Experiment { dir: dir.canonicalize()?, warn, running: Some(running) })
     }
 
     /// Opens a finished or interrupted experiment for reading.
@@ -131,12 +137,23 @@ impl Experiment {
     /// There is none.
     pub fn open(dir: &Path) -> Result<(Experiment, serde_json::Value)> {
         let plan = read_json(&dir.join(PLAN)).with_context(|| format!("{} holds no experiment", dir.display()))?;
-        Ok((Experiment { dir: dir.to_owned(), running: None }, plan))
+        // A reader makes nothing that it could not undo.
+        Ok((Experiment { dir: dir.to_owned(), warn: |_| (), running: None }, plan))
     }
 
     /// Directory of the experiment.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The list of what it makes on the machine.
+    pub(super) fn registry(&self) -> Registry {
+        Registry::of(&self.dir, self.warn)
+    }
+
+    /// Shows a warning.
+    pub(super) fn warn(&self, line: &str) {
+        (self.warn)(line);
     }
 
     /// The folder of cell `id`.
@@ -203,9 +220,9 @@ impl Drop for Experiment {
     fn drop(&mut self) {
         // All is undone by now, or stays on the list for `clean`.
         if self.running.is_some()
-            && let Err(e) = registry::clean(&Registry::of(&self.dir))
+            && let Err(e) = registry::clean(&self.registry())
         {
-            crate::warn(&format!("{}: the list of scratch things stays: {e}", self.dir.display()));
+            self.warn(&format!("{}: the list of scratch things stays: {e}", self.dir.display()));
         }
     }
 }
@@ -223,6 +240,9 @@ pub fn random_order(replicate_of: &[u32], seed: u64) -> Vec<usize> {
 mod tests {
     use super::*;
 
+    /// Nothing here is worth a warning.
+    const WARN: Warn = |line| panic!("{line}");
+
     fn plan(words: &str) -> Plan<String> {
         Plan { schema_version: 1, kind: "fio".to_owned(), seed: 1, machine: Machine::here(), plan: words.to_owned() }
     }
@@ -230,32 +250,32 @@ mod tests {
     #[test]
     fn an_interrupted_experiment_goes_on_and_another_one_is_refused() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let e = Experiment::begin(&dir.path().join("x"), &plan("a")).expect("begins");
+        let e = Experiment::begin(&dir.path().join("x"), &plan("a"), WARN).expect("begins");
         e.fresh_cell(0).expect("makes");
         e.finish_cell(0, &7).expect("writes");
         fs::write(e.fresh_cell(1).expect("makes").join("half"), "").expect("writes");
         drop(e);
-        let again = Experiment::begin(&dir.path().join("x"), &plan("a")).expect("goes on");
+        let again = Experiment::begin(&dir.path().join("x"), &plan("a"), WARN).expect("goes on");
         assert!(again.is_done(0) && !again.is_done(1));
         assert!(lock(&dir.path().join("x")).is_err(), "one at a time");
         assert_eq!(again.results::<i32>().expect("reads"), [("0000".to_owned(), 7)]);
         assert_eq!(fs::read_dir(again.fresh_cell(1).expect("makes")).expect("lists").count(), 0);
-        assert!(Experiment::begin(&dir.path().join("x"), &plan("b")).is_err());
-        assert!(Experiment::begin(dir.path(), &plan("a")).is_err(), "not empty, no experiment");
+        assert!(Experiment::begin(&dir.path().join("x"), &plan("b"), WARN).is_err());
+        assert!(Experiment::begin(dir.path(), &plan("a"), WARN).is_err(), "not empty, no experiment");
     }
 
     #[test]
     fn options_that_could_not_work_do_not_lock_the_directory() {
         let dir = tempfile::tempdir().expect("temporary directory");
-        let failed = Experiment::begin(dir.path(), &plan("too large")).expect("begins");
+        let failed = Experiment::begin(dir.path(), &plan("too large"), WARN).expect("begins");
         failed.fresh_cell(0).expect("makes");
-        assert!(Experiment::begin(dir.path(), &plan("a")).is_err(), "while it runs");
+        assert!(Experiment::begin(dir.path(), &plan("a"), WARN).is_err(), "while it runs");
         drop(failed);
-        let other = Experiment::begin(dir.path(), &plan("a")).expect("nothing was measured yet");
+        let other = Experiment::begin(dir.path(), &plan("a"), WARN).expect("nothing was measured yet");
         other.finish_cell(0, &7).expect("writes");
         drop(other);
-        assert!(Experiment::begin(dir.path(), &plan("too large")).is_err());
-        assert!(Experiment::begin(dir.path(), &plan("a")).is_ok(), "the plan was replaced");
+        assert!(Experiment::begin(dir.path(), &plan("too large"), WARN).is_err());
+        assert!(Experiment::begin(dir.path(), &plan("a"), WARN).is_ok(), "the plan was replaced");
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::bracket::Disk;
 use crate::claim::Claimed;
 use crate::experiment::{Experiment, Plan, random_order};
 use crate::fio::{FioPlan, FioResult, measure};
-use crate::registry::Registry;
 use crate::run::{Watcher, recorded, space_for_a_run};
 use crate::scratch::{LoopDisk, ScratchFile, drop_cache, fill_cache};
 
@@ -61,7 +60,7 @@ pub fn run(
     let possible = |i: &usize| !plan.cells[*i].direct || plan.cells[*i].bs.is_multiple_of(block);
     if let Some(i) = left.iter().find(|i| !possible(i)) {
         let bs = plan.cells[*i].bs;
-        crate::warn(&format!("direct I/O of {bs} bytes is skipped: {} takes multiples of {block}", disk.name));
+        experiment.warn(&format!("direct I/O of {bs} bytes is skipped: {} takes multiples of {block}", disk.name));
         left.retain(possible);
     }
     watcher.begin(left.len(), plan.seconds + 1.0);
@@ -90,7 +89,7 @@ fn make_target(experiment: &Experiment, plan: &FioPlan, given: Option<Claimed>) 
     if let Some(given) = given {
         return Ok(FioTarget::Given(given));
     }
-    let registry = Registry::of(experiment.dir());
+    let registry = experiment.registry();
     let path = plan.dir.join(format!("iolens-lab-{}.scratch", std::process::id()));
     Ok(if plan.use_loop {
         FioTarget::Loop(registry.loop_disk(&path, plan.size).context("no loop device can be made; leave out --loop")?)

@@ -9,9 +9,7 @@
 //! lose: [`registry`] lists what was made, [`scratch`] makes and removes it, [`claim`] checks what the user gave.
 //!
 //! Users: the program. This crate uses `core`, `import`, `observe` and `recorder`; it knows no command line and
-//! no terminal: progress goes to a [`run::Watcher`], warnings to [`on_warning`].
-
-use std::sync::OnceLock;
+//! no terminal: progress goes to a [`run::Watcher`], warnings to a [`Warn`].
 
 pub mod bracket;
 pub mod claim;
@@ -29,16 +27,6 @@ pub mod run;
 pub mod scratch;
 pub mod statistics;
 
-static WARN: OnceLock<fn(&str)> = OnceLock::new();
-
-/// Shows each warning with `show`; without one they are dropped. The first call counts: what a guard cannot undo when it
-/// is dropped has no other way to the user.
-pub fn on_warning(show: fn(&str)) {
-    WARN.get_or_init(|| show);
-}
-
-fn warn(line: &str) {
-    if let Some(show) = WARN.get() {
-        show(line);
-    }
-}
+/// Shows a warning to the user. A plain function, so that guards can keep it: what they cannot undo when they are dropped
+/// has no other way out.
+pub type Warn = fn(&str);

@@ -13,7 +13,6 @@ use crate::claim::Claimed;
 use crate::experiment::{Experiment, Plan, random_order};
 use crate::fio::run_fio;
 use crate::poll::{PollCell, PollPlan, Second, measure};
-use crate::registry::Registry;
 use crate::run::{INTERRUPTED, Watcher, recorded, space_for_a_run};
 use crate::scratch::{LoopDisk, need_room};
 
@@ -29,7 +28,7 @@ pub fn run(experiment: &Experiment, whole: &Plan<PollPlan>, given: &[Claimed], w
         return Ok(());
     }
     let most = plan.cells.iter().map(|c| c.disks).max().unwrap_or(1);
-    let registry = Registry::of(experiment.dir());
+    let registry = experiment.registry();
     let mut loops: Vec<LoopDisk> = Vec::new();
     if given.is_empty() {
         need_room(&plan.dir, plan.size * most as u64)?;

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
+use super::Warn;
 use super::scratch::run;
 
 /// In the experiment's directory: the number of its list.
@@ -72,17 +73,18 @@ pub struct Registry {
     experiment: PathBuf,
     /// The user's, but for tests.
     state: Option<PathBuf>,
+    pub(super) warn: Warn,
 }
 
 impl Registry {
-    /// The list of the experiment in this directory.
-    pub fn of(experiment: &Path) -> Registry {
-        Registry { experiment: experiment.to_owned(), state: None }
+    /// The list of the experiment in this directory; what cannot be undone later is said by `warn`.
+    pub fn of(experiment: &Path, warn: Warn) -> Registry {
+        Registry { experiment: experiment.to_owned(), state: None, warn }
     }
 
     #[cfg(test)]
     pub(super) fn with_state(experiment: &Path, state: &Path) -> Registry {
-        Registry { experiment: experiment.to_owned(), state: Some(state.to_owned()) }
+        Registry { experiment: experiment.to_owned(), state: Some(state.to_owned()), warn: |line| panic!("{line}") }
     }
 
     /// Notes the thing at `path`, which was made just now.

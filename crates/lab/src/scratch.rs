@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use iolens_core::analysis::math::stats::Shuffler;
 use iolens_core::private::{Access, PrivateDir};
 
+use super::Warn;
 use super::registry::{Registry, Thing, remove_tree};
 
 const MIB: usize = 1 << 20;
@@ -22,13 +23,13 @@ const MIB: usize = 1 << 20;
 struct Place {
     dir: PrivateDir,
     name: OsString,
+    warn: Warn,
 }
 
-/// The place that `path` names, and its path without links.
-fn place(path: &Path) -> io::Result<(Place, PathBuf)> {
-    let (dir, name) = PrivateDir::holding(path, Access::OWNER).map_err(|e| named(path, &e))?;
-    let absolute = dir.path().canonicalize()?.join(&name);
-    Ok((Place { dir, name }, absolute))
+impl Place {
+    fn complain(&self, what: &str, path: &Path, e: &io::Error) {
+        (self.warn)(&format!("{}: {what}: {e}; `iolens lab clean DIR` tries again", path.display()));
+    }
 }
 
 fn named(path: &Path, e: &io::Error) -> io::Error {
@@ -36,6 +37,13 @@ fn named(path: &Path, e: &io::Error) -> io::Error {
 }
 
 impl Registry {
+    /// The place that `path` names, and its path without links.
+    fn place(&self, path: &Path) -> io::Result<(Place, PathBuf)> {
+        let (dir, name) = PrivateDir::holding(path, Access::OWNER).map_err(|e| named(path, &e))?;
+        let absolute = dir.path().canonicalize()?.join(&name);
+        Ok((Place { dir, name, warn: self.warn }, absolute))
+    }
+
     /// A scratch file of `bytes` random bytes, which must not exist yet; removed when dropped.
     ///
     /// # Errors
@@ -43,7 +51,7 @@ impl Registry {
     pub fn file(&self, path: &Path, bytes: u64) -> io::Result<ScratchFile> {
         let dir = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
         need_room(dir, bytes)?;
-        let (place, absolute) = place(path)?;
+        let (place, absolute) = self.place(path)?;
         // Made first, then listed: the list says which inode is ours. An empty file that a kill between the two leaves
         // behind takes no room.
         let mut file = place.dir.create_file(&place.name).map_err(|e| named(path, &e))?;
@@ -59,7 +67,7 @@ impl Registry {
     /// # Errors
     /// It exists, or cannot be made.
     pub fn folder(&self, path: &Path) -> io::Result<ScratchTree> {
-        let (place, absolute) = place(path)?;
+        let (place, absolute) = self.place(path)?;
         PrivateDir::create(path, Access::OWNER).map_err(|e| named(path, &e))?;
         let tree = ScratchTree { path: absolute, place };
         self.note(Thing::Tree, &tree.path)?;
@@ -95,7 +103,7 @@ impl Registry {
         let mut words = quiet.to_vec();
         words.push(&device);
         run(&format!("mkfs.{fs_type}"), &words)?;
-        let (place, absolute) = place(point)?;
+        let (place, absolute) = self.place(point)?;
         PrivateDir::create(point, Access::OWNER).map_err(|e| named(point, &e))?;
         let (dir, point) = (ScratchDir { path: absolute.clone(), place }, absolute);
         self.note(Thing::Dir, &point)?;
@@ -168,10 +176,6 @@ fn fill(file: &mut File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn complain(what: &str, path: &Path, e: &io::Error) {
-    crate::warn(&format!("{}: {what}: {e}; `iolens lab clean DIR` tries again", path.display()));
-}
-
 /// A file of ours.
 #[derive(Debug)]
 pub struct ScratchFile {
@@ -205,7 +209,7 @@ pub fn fill_cache(path: &Path, bytes: u64) -> io::Result<()> {
 impl Drop for ScratchFile {
     fn drop(&mut self) {
         if let Err(e) = self.place.dir.remove_file(&self.place.name) {
-            complain("cannot be removed", &self.path, &e);
+            self.place.complain("cannot be removed", &self.path, &e);
         }
     }
 }
@@ -221,7 +225,7 @@ pub struct ScratchTree {
 impl Drop for ScratchTree {
     fn drop(&mut self) {
         if let Err(e) = remove_tree(&self.place.dir, &self.place.name.to_string_lossy()) {
-            complain("cannot be removed", &self.path, &e);
+            self.place.complain("cannot be removed", &self.path, &e);
         }
     }
 }
@@ -235,7 +239,7 @@ struct ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         if let Err(e) = self.place.dir.remove_dir(&self.place.name) {
-            complain("cannot be removed", &self.path, &e);
+            self.place.complain("cannot be removed", &self.path, &e);
         }
     }
 }
@@ -251,7 +255,7 @@ pub struct LoopDisk {
 impl Drop for LoopDisk {
     fn drop(&mut self) {
         if let Err(e) = run("losetup", &["-d", &self.device.to_string_lossy()]) {
-            complain("cannot be detached", &self.file.path, &e);
+            self.file.place.complain("cannot be detached", &self.file.path, &e);
         }
     }
 }
@@ -281,7 +285,7 @@ impl Drop for Mount {
             undone = run("umount", &[&self.dir.path.to_string_lossy()]);
         }
         if let Err(e) = undone {
-            complain("cannot be unmounted", &self.dir.path, &e);
+            self.dir.place.complain("cannot be unmounted", &self.dir.path, &e);
         }
     }
 }

@@ -9,6 +9,9 @@ use iolens_lab::run::Watcher;
 
 use crate::signals::Signals;
 
+/// Shows a warning on standard error.
+pub const WARN: iolens_lab::Warn = |line| eprintln!("iolens: {line}");
+
 /// A progress bar, and Ctrl-C.
 pub struct Console {
     signals: Signals,
@@ -16,12 +19,11 @@ pub struct Console {
 }
 
 impl Console {
-    /// Catches signals from here on; warnings go to standard error.
+    /// Catches signals from here on.
     ///
     /// # Errors
     /// The handlers could not be installed.
     pub fn open() -> Result<Console> {
-        iolens_lab::on_warning(|line| eprintln!("iolens: {line}"));
         Ok(Console { signals: Signals::catch()?, bar: OnceCell::new() })
     }
 }

@@ -5,7 +5,7 @@ use iolens_lab::copies::{CopiesPlan, CopyCell, Target};
 use iolens_lab::copies_runs::{self, usable};
 use iolens_lab::experiment::{Experiment, Machine, Plan};
 
-use super::console::Console;
+use super::console::{Console, WARN};
 use crate::cli::LabCopies;
 
 /// Runs `iolens lab copies`.
@@ -35,7 +35,7 @@ pub fn run(p: &LabCopies) -> Result<u8> {
     let plan = CopiesPlan { dir: p.dir.clone(), file_bytes: p.size, sample_s: p.sample as f64 / 1e9, targets, cells };
     let console = Console::open()?;
     let whole = Plan { schema_version: 1, kind: "copies".to_owned(), seed: p.seed, machine: Machine::here(), plan };
-    let experiment = Experiment::begin(&p.output, &whole)?;
+    let experiment = Experiment::begin(&p.output, &whole, WARN)?;
     copies_runs::run(&experiment, &whole, &console)?;
     super::report::run(experiment.dir(), false)
 }

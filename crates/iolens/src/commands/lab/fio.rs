@@ -7,7 +7,7 @@ use iolens_lab::fio::{FioCell, FioPlan};
 use iolens_lab::fio_runs;
 use iolens_lab::scratch::has_program;
 
-use super::console::Console;
+use super::console::{Console, WARN};
 use crate::cli::{FioSweep, LabFio};
 
 /// Runs `iolens lab fio`.
@@ -24,7 +24,7 @@ pub fn run(options: &LabFio) -> Result<u8> {
     let plan = plan(&sweep, given.as_ref());
     let console = Console::open()?;
     let whole = Plan { schema_version: 1, kind: "fio".to_owned(), seed: sweep.seed, machine: Machine::here(), plan };
-    let experiment = Experiment::begin(&sweep.output, &whole)?;
+    let experiment = Experiment::begin(&sweep.output, &whole, WARN)?;
     fio_runs::run(&experiment, &whole, given, &console)?;
     super::report::run(experiment.dir(), false)
 }

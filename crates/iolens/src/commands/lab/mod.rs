@@ -30,8 +30,8 @@ pub fn run(what: &LabExperiment) -> Result<u8> {
 fn clean(dir: &std::path::Path) -> Result<u8> {
     // A running experiment still needs what it made.
     let _lock = experiment::lock(dir)?;
-    let (done, left) =
-        registry::clean(&Registry::of(dir)).with_context(|| format!("{} could not be cleaned", dir.display()))?;
+    let (done, left) = registry::clean(&Registry::of(dir, console::WARN))
+        .with_context(|| format!("{} could not be cleaned", dir.display()))?;
     for d in &done {
         println!("removed {}", escape::terminal(d));
     }

@@ -7,7 +7,7 @@ use iolens_lab::poll::{PollCell, PollPlan};
 use iolens_lab::poll_runs;
 use iolens_lab::scratch::has_program;
 
-use super::console::Console;
+use super::console::{Console, WARN};
 use crate::cli::LabPoll;
 
 /// Runs `iolens lab poll`.
@@ -40,7 +40,7 @@ pub fn run(p: &LabPoll) -> Result<u8> {
     let plan = PollPlan { dir: p.dir.clone(), size: p.size, seconds: p.seconds, given: given_paths, cells };
     let console = Console::open()?;
     let whole = Plan { schema_version: 1, kind: "poll".to_owned(), seed: p.seed, machine: Machine::here(), plan };
-    let experiment = Experiment::begin(&p.output, &whole)?;
+    let experiment = Experiment::begin(&p.output, &whole, WARN)?;
     poll_runs::run(&experiment, &whole, &given, &console)?;
     super::report::run(experiment.dir(), false)
 }
