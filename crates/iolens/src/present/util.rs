@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::escape::{self, terminal};
 use super::estimator::about;
+use super::layout::number;
 
 /// A device of a stack.
 #[derive(Debug, Clone, PartialEq)]
@@ -87,10 +88,6 @@ impl View {
 
 fn percent(v: Option<f64>) -> String {
     v.map_or("-".to_owned(), |v| format!("{v:.1} %"))
-}
-
-fn number(v: Option<f64>, decimals: usize) -> String {
-    v.map_or("-".to_owned(), |v| format!("{v:.decimals$}"))
 }
 
 /// The tree.

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::Rendered;
 use super::chart::{Chart, Curve, Figure};
 use super::document::{Document, Section, Table};
+use crate::present::layout;
 
 const CPU: [&str; 6] = ["user", "nice", "system", "iowait", "steal", "idle"];
 
@@ -273,14 +274,13 @@ fn in_words(a: &Anova, pairs: &[PairDifference], targets: &[(usize, String)]) ->
 }
 
 fn anova_table(a: &Anova) -> Table {
-    let f = |v: Option<f64>, digits: usize| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.digits$}"));
     let row = |name: &str, s: &Source| {
         vec![
             name.to_owned(),
             format!("{:.4}", s.ss),
             format!("{}", s.df),
             format!("{:.2}", s.percent),
-            f(s.f, 3),
+            layout::number(s.f, 3),
             s.p.map_or_else(|| "-".to_owned(), |p| if p < 1e-4 { format!("{p:.1e}") } else { format!("{p:.4}") }),
         ]
     };

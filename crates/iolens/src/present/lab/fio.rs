@@ -8,6 +8,7 @@ use iolens_lab::statistics::sweep::{
 
 use super::chart::{Chart, Curve, Figure, Scale, bytes};
 use super::document::{Section, Table};
+use crate::present::layout;
 
 /// Series, by what their runs share.
 pub fn series(results: &[(String, FioResult)]) -> Vec<SweepSeries> {
@@ -21,11 +22,6 @@ pub fn series(results: &[(String, FioResult)]) -> Vec<SweepSeries> {
         disk_phase: r.disk_phase,
     };
     summarise(&results.iter().map(point).collect::<Vec<_>>())
-}
-
-/// A number, or `-` for what is not known.
-fn or_dash(v: Option<f64>, decimals: usize) -> String {
-    v.filter(|v| v.is_finite()).map_or_else(|| "-".to_owned(), |v| format!("{v:.decimals$}"))
 }
 
 /// The tables of data: a row per block size, per run, per identity, per model's point and parameter.
@@ -184,13 +180,13 @@ fn rows_table(s: &SweepSeries) -> Table {
             bytes(r.block_bytes),
             r.ios_per_s.n.to_string(),
             format!("{:.1}", r.ios_per_s.mean),
-            or_dash(r.ios_per_s.half_width, 1),
+            layout::number(r.ios_per_s.half_width, 1),
             format!("{:.2}", r.bytes_per_s / 1_048_576.0),
             format!("{:.1}", r.device_ios_per_s),
             format!("{:.2}", r.device_bytes_per_s / 1_048_576.0),
-            or_dash(r.request_bytes.map(|b| b / 1024.0), 1),
+            layout::number(r.request_bytes.map(|b| b / 1024.0), 1),
             format!("{:.2}", r.queue_length),
-            or_dash(r.await_ms, 3),
+            layout::number(r.await_ms, 3),
             format!("{:.1}", r.util_percent),
             if r.failed.is_empty() { "-".to_owned() } else { r.failed.join(" ") },
         ]
@@ -218,7 +214,7 @@ fn identities_table(s: &SweepSeries) -> Table {
             i.text.to_owned(),
             short(i.left),
             short(i.right),
-            or_dash(i.residual_percent, 3),
+            layout::number(i.residual_percent, 3),
             short(i.tolerance),
             format!("{}/{}", i.holds, i.n),
         ]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Rendered;
 use super::chart::{BoxChart, BoxMark, Figure, Scale};
 use super::document::{Section, Table};
-use crate::present::estimator;
+use crate::present::{estimator, layout};
 
 type Way = (&'static str, fn(&PollResult) -> &Vec<f64>);
 
@@ -234,8 +234,8 @@ fn kernels(results: &[PollResult], release: &str) -> Section {
                 stats.n.to_string(),
                 format!("{:+.3}", stats.mean),
                 format!("{:+.3}", stats.median),
-                spread.as_ref().map_or_else(|| "-".to_owned(), |s| format!("{:.3}", s.p99)),
-                spread.map_or_else(|| "-".to_owned(), |s| format!("{:.3}", s.max)),
+                layout::number(spread.as_ref().map(|s| s.p99), 3),
+                layout::number(spread.map(|s| s.max), 3),
             ]);
             chart.boxes.push(BoxMark { name: format!("{t} %\nutil"), group, stats });
         }
