@@ -56,12 +56,10 @@ pub(crate) fn encode_rollups(rows: &[Rollup]) -> Result<Vec<u8>, ParquetError> {
 fn rollup_columns(rows: &[Rollup]) -> Vec<Cells> {
     let long = |f: fn(&Rollup) -> i64| Cells::Long(rows.iter().map(f).collect());
     let some = |f: fn(&Rollup) -> Option<i64>| Cells::OptionalLong(rows.iter().map(f).collect());
-    let lists = |of: fn(&Rollup) -> &CallHistogram, value: fn(&(u16, u64)) -> i32| {
-        Cells::Lists(rows.iter().map(|r| of(r).counts().iter().map(value).collect()).collect())
+    let lists = |of: fn(&Rollup) -> &CallHistogram, value: fn((i32, i32)) -> i32| {
+        Cells::Lists(rows.iter().map(|r| elements(of(r)).map(value).collect()).collect())
     };
-    let bucket = |c: &(u16, u64)| i32::from(c.0);
-    // A minute in which a device completes 2^31 I/Os of one duration is far beyond any device.
-    let count = |c: &(u16, u64)| i32::try_from(c.1).unwrap_or(i32::MAX);
+    let (bucket, count) = (|e: (i32, i32)| e.0, |e: (i32, i32)| e.1);
     vec![
         Cells::Int(rows.iter().map(|r| r.step_s).collect()),
         long(|r| r.at_ns),
@@ -82,6 +80,19 @@ fn rollup_columns(rows: &[Rollup]) -> Vec<Cells> {
         lists(|r| &r.device, bucket),
         lists(|r| &r.device, count),
     ]
+}
+
+/// Bucket and I/Os of each element of the two lists of a histogram. A bucket with more I/Os than an element holds, as an hour at
+/// 600,000 I/Os per second may have, comes again with the rest: readers add up.
+fn elements(h: &CallHistogram) -> impl Iterator<Item = (i32, i32)> {
+    h.counts().iter().flat_map(|(bucket, ios)| {
+        let mut left = *ios;
+        std::iter::from_fn(move || {
+            let part = i32::try_from(left).unwrap_or(i32::MAX);
+            left -= u64::from(part.unsigned_abs());
+            (part > 0).then_some((i32::from(*bucket), part))
+        })
+    })
 }
 
 /// The file of the devices, for joins in SQL; text that is not known is empty.
@@ -350,6 +361,24 @@ mod tests {
         assert!(of_device == expected);
         let part: Vec<Rollup> = all.iter().filter(|r| (900 * S..1000 * S).contains(&r.at_ns)).cloned().collect();
         assert!(part.len() == 200 && read(dir.path(), 1, 900 * S..1000 * S).0 == part);
+    }
+
+    #[test]
+    fn an_hour_of_a_fast_device_counts_all_its_ios_in_one_bucket() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let io = Io::new(5, DevId(8), Op::READ, 512, Some(1), 90_000);
+        let mut hour = Rollup::empty(3600, 0, Some(DevId(8)), Some(Class::Read));
+        hour.count(&io);
+        let bucket = hour.device.counts()[0].0;
+        // 600,000 I/Os per second, and once more than two elements hold.
+        hour.device.add_to_bucket(bucket, 600_000 * 3600 - 1);
+        hour.total.add_to_bucket(7, 2 * 2_147_483_647 + 5);
+        assert_eq!(
+            elements(&hour.device).collect::<Vec<_>>(),
+            [(bucket.into(), i32::MAX), (bucket.into(), 12_516_353)]
+        );
+        written(dir.path(), 3600, 1, std::slice::from_ref(&hour));
+        assert!(read(dir.path(), 3600, 0..i64::MAX).0 == [hour]);
     }
 
     #[test]
