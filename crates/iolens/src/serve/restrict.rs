@@ -36,6 +36,23 @@ pub fn restrict(root: &Path) -> Result<Vec<String>> {
     })
 }
 
+/// For a thread that removes a file in `directory` and does nothing else: it may remove files there, and write nowhere.
+///
+/// # Errors
+/// As those of [`restrict`].
+pub fn restrict_to_removal(directory: &Path) -> Result<()> {
+    set_no_new_privs(true).context("no_new_privs cannot be set")?;
+    drop_capabilities().context("capabilities cannot be dropped")?;
+    let ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_write(LANDLOCK))?
+        .create()?
+        .add_rule(PathBeneath::new(PathFd::new(directory)?, AccessFs::RemoveFile))?;
+    // Without Landlock it is as free as the others, which have said so.
+    ruleset.restrict_self()?;
+    Ok(())
+}
+
 fn drop_capabilities() -> Result<()> {
     let kept = KEPT.into_iter().fold(CapabilitySet::empty(), |all, one| all | one);
     let held = capabilities(None)?;
@@ -68,6 +85,24 @@ mod tests {
         let text = fs::read_to_string("/proc/thread-self/status").expect("proc");
         let line = text.lines().find(|l| l.starts_with(key)).expect("a line");
         line[key.len() + 1..].trim().to_owned()
+    }
+
+    #[test]
+    fn a_thread_that_removes_a_file_may_do_nothing_else() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        fs::write(dir.path().join("old"), "kept").expect("writes");
+        let own = dir.path().to_owned();
+        let restricted = move || {
+            restrict_to_removal(&own).expect("restricted");
+            assert_eq!(status("NoNewPrivs"), "1");
+            let written = fs::write(own.join("old"), "2");
+            fs::remove_file(own.join("old")).expect("it may");
+            match written {
+                Ok(()) => eprintln!("SKIP: Landlock is not in this kernel"),
+                Err(e) => assert_eq!(e.kind(), std::io::ErrorKind::PermissionDenied),
+            }
+        };
+        std::thread::spawn(restricted).join().expect("its assertions hold");
     }
 
     #[test]

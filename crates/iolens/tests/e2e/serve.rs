@@ -140,6 +140,7 @@ fn a_root_holds_what_happened_and_refuses_a_second_recorder() {
         assert_refused(&second, &["another iolens serve", &format!("process {}", serve.0.id())]);
     });
     serve.terminate();
+    assert!(!dir.path().join("root.sock").exists(), "its socket goes with it, though it is not below the root");
     let [path] = &recordings(&root)[..] else { panic!("{:?}", recordings(&root)) };
     let stored = ios(path).len();
     assert!((stored as i64 + lost(path) - n as i64).abs() <= 2, "{stored} of {n} (udev may read too)");

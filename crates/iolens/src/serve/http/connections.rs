@@ -48,7 +48,7 @@ pub async fn accept(bound: Bound, router: Router) -> std::io::Result<()> {
                 }
             }
         }
-        Bound::Unix(listener, _file) => {
+        Bound::Unix(listener) => {
             let listener = UnixListener::from_std(listener)?;
             let mut open = Open::default();
             loop {

@@ -1,13 +1,18 @@
 //! Where the server listens: a TCP address, or a socket in the file system.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 use anyhow::{Context as _, Result, bail};
+
+use crate::serve::restrict::restrict_to_removal;
 
 /// A place to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,19 +62,54 @@ impl fmt::Display for Listen {
 pub enum Bound {
     /// TCP.
     Tcp(TcpListener),
-    /// In the file system; removed when the server ends.
-    Unix(UnixListener, SocketFile),
+    /// In the file system, as long as its [`SocketFile`] is there.
+    Unix(UnixListener),
 }
 
-/// A socket's file, removed when dropped if this process still may.
+/// A socket's file, removed when dropped, also by a process that may write below its root only: a thread that may do nothing
+/// else waits for that.
 #[derive(Debug)]
-pub struct SocketFile(PathBuf);
+pub struct SocketFile {
+    /// Dropped: it is to go.
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> Result<SocketFile> {
+        let path = std::path::absolute(path)?;
+        let own = id(&path).with_context(|| format!("{} was removed", path.display()))?;
+        let (end, ended) = channel::<()>();
+        let work = move || {
+            let directory = path.parent().unwrap_or(&path);
+            if let Err(e) = restrict_to_removal(directory) {
+                eprintln!("iolens: {}: its socket stays behind: {e:#}", path.display());
+                return;
+            }
+            // Nothing is sent: it returns when the other end is dropped.
+            let _ = ended.recv();
+            // Another server's socket may be there meanwhile.
+            if id(&path) == Some(own) {
+                drop(std::fs::remove_file(&path));
+            }
+        };
+        let thread = std::thread::Builder::new().name("iolens-socket".to_owned()).spawn(work);
+        let thread = thread.context("the thread that removes the socket could not be started")?;
+        Ok(SocketFile { end: Some(end), thread: Some(thread) })
+    }
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // A recorder may not any more, unless it is below its root; the next start replaces what is left.
-        drop(std::fs::remove_file(&self.0));
+        drop(self.end.take());
+        // A panic of that thread leaves the file, which the next start replaces.
+        self.thread.take().map(JoinHandle::join);
     }
+}
+
+/// Device and inode of a file.
+fn id(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
 }
 
 impl Bound {
@@ -77,23 +117,23 @@ impl Bound {
     ///
     /// # Errors
     /// The address is in use or not this machine's, or the path holds something else.
-    pub fn new(listen: &Listen, mode: u32) -> Result<Bound> {
+    pub fn new(listen: &Listen, mode: u32) -> Result<(Bound, Option<SocketFile>)> {
         match listen {
             Listen::Tcp(at) => {
                 let listener = TcpListener::bind(at);
                 let listener = listener
                     .with_context(|| format!("{at} cannot be listened on; give another address with --listen"))?;
                 listener.set_nonblocking(true)?;
-                Ok(Bound::Tcp(listener))
+                Ok((Bound::Tcp(listener), None))
             }
             Listen::Unix(path) => {
                 remove_stale(path)?;
                 let listener = UnixListener::bind(path);
                 let listener = listener.with_context(|| format!("{} cannot be made", path.display()))?;
-                let file = SocketFile(path.clone());
+                let file = SocketFile::new(path)?;
                 std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
                 listener.set_nonblocking(true)?;
-                Ok(Bound::Unix(listener, file))
+                Ok((Bound::Unix(listener), Some(file)))
             }
         }
     }
@@ -102,25 +142,33 @@ impl Bound {
     pub fn place(&self) -> Option<Listen> {
         match self {
             Bound::Tcp(listener) => listener.local_addr().ok().map(Listen::Tcp),
-            Bound::Unix(_, file) => Some(Listen::Unix(file.0.clone())),
+            Bound::Unix(listener) => Some(Listen::Unix(listener.local_addr().ok()?.as_pathname()?.to_owned())),
         }
     }
 }
 
+/// Removes a socket that nobody listens on any more, and nothing else.
 fn remove_stale(path: &Path) -> Result<()> {
     let Ok(meta) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if !meta.file_type().is_socket() {
         bail!("{}: exists and is no socket; give another path with --listen", path.display());
     }
-    if UnixStream::connect(path).is_ok() {
-        bail!("{}: another server listens here; give another path with --listen", path.display());
+    match UnixStream::connect(path) {
+        Ok(_) => bail!("{}: another server listens here; give another path with --listen", path.display()),
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).with_context(|| format!("{} cannot be removed", path.display()))
+        }
+        // Removed meanwhile.
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        // Somebody may listen: of another kind, or not for this user.
+        Err(e) => bail!("{}: another server may listen here ({e}); give another path with --listen", path.display()),
     }
-    std::fs::remove_file(path).with_context(|| format!("{} cannot be removed", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn places_are_addresses_or_sockets() {
@@ -140,16 +188,34 @@ mod tests {
         let tmp = tempfile::tempdir().expect("a directory");
         let path = tmp.path().join("s");
         let at = Listen::Unix(path.clone());
-        let first = Bound::new(&at, 0o600).expect("new");
+        let new = || Bound::new(&at, 0o600);
+        let refusal = || format!("{:#}", new().expect_err("refused"));
+        let first = new().expect("new");
         let mode = std::fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        assert!(Bound::new(&at, 0o600).expect_err("in use").to_string().contains("another server"));
+        assert_eq!((mode & 0o777, first.0.place()), (0o600, Some(at.clone())));
+        assert!(refusal().contains("another server"));
         drop(first);
         assert!(!path.exists());
         drop(UnixListener::bind(&path).expect("binds"));
-        assert!(Bound::new(&at, 0o600).is_ok(), "left over by a killed one");
+        drop(new().expect("left over by a killed one"));
+        let datagrams = UnixDatagram::bind(&path).expect("binds");
+        assert!(refusal().contains("another server may listen"), "it takes no streams");
+        drop(datagrams);
+        drop(new().expect("left over by a killed one"));
         std::fs::write(&path, "letter").expect("writes");
-        assert!(Bound::new(&at, 0o600).expect_err("a file").to_string().contains("is no socket"));
+        assert!(refusal().contains("is no socket"));
         assert_eq!(std::fs::read_to_string(&path).expect("there"), "letter");
+    }
+
+    #[test]
+    fn its_end_removes_no_socket_but_its_own() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let path = tmp.path().join("s");
+        let first = Bound::new(&Listen::Unix(path.clone()), 0o600).expect("new");
+        std::fs::rename(&path, tmp.path().join("moved")).expect("moves");
+        let second = UnixListener::bind(&path).expect("binds");
+        drop(first);
+        assert!(path.exists());
+        drop(second);
     }
 }

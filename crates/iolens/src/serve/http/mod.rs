@@ -34,7 +34,8 @@ use super::watcher::Found;
 use crate::engine::fleet::Remembered;
 use guard::Rules;
 pub use health::Health;
-pub use listen::{Bound, Listen};
+pub use listen::Listen;
+use listen::{Bound, SocketFile};
 use problem::Problem;
 
 /// Version of the layout of all documents.
@@ -188,6 +189,8 @@ pub struct Server {
     runtime: Option<Runtime>,
     /// Where it listens.
     pub place: Option<Listen>,
+    /// Goes with it, whatever its connections still do.
+    _socket: Option<SocketFile>,
 }
 
 /// What a server has of the recorder in its process.
@@ -210,6 +213,7 @@ pub struct Recorder {
 pub struct Door {
     rules: Rules,
     bound: Bound,
+    socket: Option<SocketFile>,
     compat_node: bool,
 }
 
@@ -219,11 +223,9 @@ impl Door {
     /// # Errors
     /// The address cannot be had, or is not safe.
     pub fn open(options: &Options) -> Result<Door> {
-        Ok(Door {
-            rules: options.rules()?,
-            bound: Bound::new(&options.listen, SOCKET_MODE)?,
-            compat_node: options.compat_node,
-        })
+        let rules = options.rules()?;
+        let (bound, socket) = Bound::new(&options.listen, SOCKET_MODE)?;
+        Ok(Door { rules, bound, socket, compat_node: options.compat_node })
     }
 }
 
@@ -233,7 +235,7 @@ impl Server {
     /// # Errors
     /// There can be no threads.
     pub fn start(door: Door, root: &Path, health: Arc<Health>, recorder: Option<Recorder>) -> Result<Server> {
-        let Door { rules, bound, compat_node } = door;
+        let Door { rules, bound, socket, compat_node } = door;
         let place = bound.place();
         let mut app = App { compat_node, ..App::new(root.to_owned(), health, rules) };
         if let Some(Recorder { meter, marks, live, found, snapshots }) = recorder {
@@ -254,7 +256,7 @@ impl Server {
                 eprintln!("iolens: the HTTP server ended: {e}");
             }
         });
-        Ok(Server { runtime: Some(runtime), place })
+        Ok(Server { runtime: Some(runtime), place, _socket: socket })
     }
 }
 
