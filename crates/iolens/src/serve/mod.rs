@@ -123,8 +123,10 @@ impl Service {
         }
         supervisor.stopping();
         let Beside { watcher, freezer, .. } = beside;
-        drop(watcher);
+        let watcher = watcher.end();
         let outcome = session.finish()?;
+        // Its findings' ends are those of copies that grow, too.
+        watcher.wait();
         if let Some(freezer) = freezer {
             freezer.finish();
         }

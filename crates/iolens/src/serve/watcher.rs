@@ -1,6 +1,8 @@
 //! Findings while they happen: the report's own analyses over the last minutes, again and again, each finding said once and
 //! kept in the recording in which it begins.
 
+mod known;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,13 +10,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use iolens_core::analysis::findings::{FindingKind, Severity};
 use iolens_core::model::StoredFinding;
 use iolens_core::private::Access;
-use iolens_core::store::{Recording, Root, put_finding, read_findings};
+use iolens_core::store::{Recording, Root, read_findings};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -25,6 +28,7 @@ use crate::engine::choose::{self, Chosen};
 use crate::engine::{Instant as Moment, WindowArgs, patience, report, window};
 use crate::present::{escape, report_json};
 use crate::streams::heard;
+use known::{JOIN_NS, Known, Memory};
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Looked at again and again: what lasts longer is known by its beginning.
@@ -36,10 +40,6 @@ const SHARE: u32 = 50;
 /// A look that takes longer is given up; the next one sees half as much.
 const MAX_LOOK: Duration = Duration::from_secs(10);
 const MIN_WINDOW_NS: i64 = 15 * SECOND_NS;
-/// Two of one kind and device that are no further apart are one.
-const JOIN_NS: i64 = 10 * SECOND_NS;
-/// The end of a finding that goes on is written this often.
-const WRITE_AGAIN_NS: i64 = 60 * SECOND_NS;
 /// A command that takes longer is ended.
 const MAX_COMMAND: Duration = Duration::from_secs(10);
 /// A command's end is looked for this often.
@@ -63,101 +63,24 @@ impl Found {
     }
 }
 
-/// A finding that has been said; times are Unix time.
-#[derive(Debug, Clone, PartialEq)]
-struct Known {
-    kind: String,
-    device: Option<String>,
-    from_ns: i64,
-    to_ns: i64,
-    said: Value,
-    /// The recording in which it begins, and that one's start.
-    recording: PathBuf,
-    start_unix_ns: i64,
-    /// The end that was written last.
-    written_to_ns: i64,
-}
-
-impl Known {
-    /// As the recording has it.
-    fn stored(&self, open: bool) -> StoredFinding {
-        let text = |key: &str| self.said[key].as_str().unwrap_or_default().to_owned();
-        StoredFinding {
-            from_ns: self.from_ns - self.start_unix_ns,
-            to_ns: self.to_ns - self.start_unix_ns,
-            open,
-            kind: self.kind.clone(),
-            severity: text("severity"),
-            device: self.device.clone(),
-            summary: text("summary"),
-            evidence: self.said["evidence"].to_string(),
-        }
-    }
-
-    /// The same back.
-    fn of_stored(f: StoredFinding, recording: &Recording) -> Known {
-        let start_unix_ns = recording.meta().start_unix_ns;
-        let evidence: Value = serde_json::from_str(&f.evidence).unwrap_or_default();
-        let said = json!({
-            "kind": f.kind, "device": f.device, "severity": f.severity, "summary": f.summary, "evidence": evidence,
-        });
-        let (from_ns, to_ns) = (start_unix_ns + f.from_ns, start_unix_ns + f.to_ns);
-        let recording = recording.path().to_owned();
-        Known { kind: f.kind, device: f.device, from_ns, to_ns, said, recording, start_unix_ns, written_to_ns: to_ns }
-    }
-
-    /// Writes it into its recording, which the budget may have removed.
-    fn keep(&mut self, open: bool, access: Access) {
-        self.written_to_ns = self.to_ns;
-        if self.recording.exists()
-            && let Err(e) = put_finding(&self.recording, access, &self.stored(open))
-        {
-            eprintln!("iolens: {}", escape::terminal(&e.to_string()));
-        }
-    }
-}
-
-/// What is going on, across looks.
-#[derive(Debug, Default)]
-struct Memory(Vec<Known>);
-
-impl Memory {
-    /// Takes what a look at `from_ns` and later has found; the events that follow: `start`, `goes-on` or `end` in each.
-    fn look(&mut self, from_ns: i64, found: Vec<Known>) -> Vec<(&'static str, Known)> {
-        let mut events = Vec::new();
-        for new in found {
-            let same = |k: &&mut Known| {
-                (&k.kind, &k.device) == (&new.kind, &new.device)
-                    && k.from_ns <= new.to_ns + JOIN_NS
-                    && new.from_ns <= k.to_ns + JOIN_NS
-            };
-            match self.0.iter_mut().find(same) {
-                Some(known) => {
-                    known.to_ns = known.to_ns.max(new.to_ns);
-                    if known.to_ns - known.written_to_ns >= WRITE_AGAIN_NS {
-                        known.written_to_ns = known.to_ns;
-                        events.push(("goes-on", Known { said: new.said.clone(), ..known.clone() }));
-                    }
-                    known.said = new.said;
-                }
-                None => {
-                    events.push(("start", new.clone()));
-                    self.0.push(new);
-                }
-            }
-        }
-        let over = |k: &mut Known| k.to_ns + JOIN_NS < from_ns;
-        events.extend(self.0.extract_if(.., over).map(|k| ("end", k)));
-        events
-    }
-}
-
 /// Watches the recordings below a directory on a thread of its own.
 #[derive(Debug)]
 pub struct Watcher {
     found: Arc<Found>,
-    /// Dropped with it: then it looks no more. The look that it takes is not waited for: the recording's end comes first.
-    _end: Sender<()>,
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// A watcher that looks no more once its look is over.
+#[derive(Debug)]
+pub struct Ending(JoinHandle<()>);
+
+impl Ending {
+    /// Waits until the end of what goes on is written and said.
+    pub fn wait(self) {
+        // A panic has been said.
+        drop(self.0.join());
+    }
 }
 
 /// What a watcher does with what it finds.
@@ -184,8 +107,15 @@ impl Watcher {
         let (end, ended) = channel();
         let work = move || watch(&host_dir, &own, &outlets, &ended);
         let thread = std::thread::Builder::new().name("iolens-watch".to_owned()).spawn(work);
-        drop(thread.context("the thread that watches could not be started")?);
-        Ok(Watcher { found, _end: end })
+        let thread = thread.context("the thread that watches could not be started")?;
+        Ok(Watcher { found, end, thread })
+    }
+
+    /// Looks no more: what goes on ends where it was seen last. The look that it takes is not waited for: the recording's end
+    /// comes first.
+    pub fn end(self) -> Ending {
+        drop(self.end);
+        Ending(self.thread)
     }
 
     /// What it finds.
@@ -218,19 +148,26 @@ fn watch(host_dir: &Path, found: &Found, outlets: &Outlets, ended: &Receiver<()>
         }
         rest = PERIOD.max(now.elapsed() * SHARE).saturating_sub(now.elapsed());
     }
+    let ends = memory.end(|_| true);
+    // All are written before a command is waited for.
+    ends.iter().for_each(|(_, known)| known.keep(outlets.access));
+    ends.into_iter().for_each(|(what, known)| tell(what, known, found, outlets));
 }
 
-/// What a recorder before this one, in the same root, has said and what may still go on.
+/// What a recorder before this one, in the same root, has said and what may still go on: a killed one wrote no end.
 fn said_before(host_dir: &Path, since_ns: i64) -> Vec<Known> {
     let mut known = Vec::new();
-    // The newest few: none that was closed before `since_ns` holds anything of interest.
-    for stored in Root::open(host_dir).ok().flatten().iter().flat_map(|r| r.recordings().iter().rev().take(3)) {
+    for stored in Root::open(host_dir).ok().flatten().iter().flat_map(|r| r.recordings().iter().rev()) {
+        let mut findings = read_findings(&stored.path).unwrap_or_default();
+        let is_recent = |f: &StoredFinding| stored.start_unix_ns.saturating_add(f.to_ns) + JOIN_NS >= since_ns;
+        findings.retain(|f| f.open || is_recent(f));
+        if findings.is_empty() {
+            continue;
+        }
         let Ok(recording) = Recording::open(&stored.path) else { continue };
-        let findings = read_findings(&stored.path).unwrap_or_default();
-        known.extend(findings.into_iter().map(|f| (f.open, Known::of_stored(f, &recording))));
+        known.extend(findings.into_iter().map(|f| Known::of_stored(f, &recording)));
     }
-    known.retain(|(open, k)| *open || k.to_ns + JOIN_NS >= since_ns);
-    known.into_iter().map(|(_, k)| k).collect()
+    known
 }
 
 /// All findings since `from_ns` (Unix time), in Unix time.
@@ -248,7 +185,8 @@ fn look(host_dir: &Path, from_ns: i64) -> Result<Vec<Known>> {
                 let device = said["device"].as_str().map(str::to_owned);
                 let (from_ns, to_ns) = (start_ns + f.from_ns, start_ns + f.to_ns);
                 let (kind, recording) = (f.kind().name().to_owned(), recording.path().to_owned());
-                Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns: start_ns, written_to_ns: to_ns }
+                let (start_unix_ns, written_to_ns, open) = (start_ns, to_ns, true);
+                Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns, written_to_ns, open }
             }));
         }
         Ok(all)
@@ -267,11 +205,14 @@ fn event(what: &str, known: &Known) -> Value {
     event
 }
 
-fn take(what: &'static str, mut known: Known, found: &Found, outlets: &Outlets) {
-    known.keep(what != "end", outlets.access);
-    if what == "goes-on" {
-        return;
+fn take(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
+    known.keep(outlets.access);
+    if what != "goes-on" {
+        tell(what, known, found, outlets);
     }
+}
+
+fn tell(what: &'static str, known: Known, found: &Found, outlets: &Outlets) {
     say(what, &known, found, outlets);
     if let Some(freeze) = &outlets.freeze {
         let to_ns = (what == "end").then_some(known.to_ns);
@@ -333,7 +274,7 @@ mod tests {
         let said = json!({ "severity": "warning", "device": "sda", "start_s": 1.0, "summary": "slow" });
         let (from_ns, to_ns) = (from_s * SECOND_NS, to_s * SECOND_NS);
         let (kind, device, recording) = (kind.to_owned(), Some("sda".to_owned()), PathBuf::from("none"));
-        Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns: 7, written_to_ns: to_ns }
+        Known { kind, device, from_ns, to_ns, said, recording, start_unix_ns: 7, written_to_ns: to_ns, open: true }
     }
 
     fn names(events: &[(&'static str, Known)]) -> Vec<(&'static str, String, i64)> {
@@ -386,6 +327,38 @@ mod tests {
         assert_eq!(look(&mut restarted, 300, Vec::new()), [(50, 125, false)]);
         assert!(said_before(&host_dir, 500 * SECOND_NS).is_empty(), "it is over");
         assert_eq!(found.counts().values().sum::<u64>(), 1, "said once");
+
+        assert_eq!(look(&mut memory, 400, vec![of(400, 420)])[1], (350, 370, true));
+        let (end, ended) = channel();
+        drop(end);
+        watch(&host_dir, &found, &outlets, &ended);
+        let rows = read_findings(&kept).unwrap();
+        assert!(rows.iter().all(|r| !r.open), "an orderly stop, or the next start after a kill, ends what goes on");
+        assert_eq!(rows[1].to_ns / SECOND_NS, 370, "where it was seen last");
+        let mut restarted = Memory(said_before(&host_dir, 400 * SECOND_NS));
+        let again = restarted.look(400 * SECOND_NS, vec![of(400, 430)]);
+        assert_eq!(names(&again), [("start", "stall".to_owned(), 430)], "its end was said: it begins again");
+        assert_eq!(again[0].1.from_ns, 400 * SECOND_NS);
+        let mut restarted = Memory(said_before(&host_dir, 400 * SECOND_NS));
+        assert!(restarted.look(400 * SECOND_NS, vec![of(400, 420)]).is_empty(), "found anew and not longer");
+        assert!(restarted.look(900 * SECOND_NS, Vec::new()).is_empty(), "its end was said");
+    }
+
+    #[test]
+    fn what_a_kill_left_open_long_ago_is_ended_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let host_dir = dir.path().join("host=h");
+        std::fs::create_dir(&host_dir).unwrap();
+        for n in 1..=5 {
+            let path = host_dir.join(Root::recording_directory(n * SECOND_NS));
+            let meta = RecordingMeta::new(Source::Ebpf, n * SECOND_NS);
+            let writer = RecordingWriter::create(&path, meta, WriterOptions::default()).unwrap();
+            writer.finish(SECOND_NS, RecorderCost::default()).unwrap();
+            let of = Known { recording: path, start_unix_ns: n * SECOND_NS, open: n == 1, ..known("stall", n, n) };
+            of.keep(Access::OWNER);
+        }
+        let open = said_before(&host_dir, 500 * SECOND_NS);
+        assert_eq!(open.iter().map(|k| (k.from_ns / SECOND_NS, k.open)).collect::<Vec<_>>(), [(1, true)]);
     }
 
     #[test]

@@ -213,7 +213,11 @@ fn findings_are_said_while_they_happen() {
     serve.terminate();
     let stored = read_findings(&recordings(&root)[0]).unwrap();
     let kept = stored.iter().find(|f| f.kind == kind).unwrap();
-    assert!(kept.evidence.starts_with('{') && kept.open, "{kept:?}");
+    assert!(kept.evidence.starts_with('{') && kept.to_ns >= kept.from_ns, "{kept:?}");
+    assert!(stored.iter().all(|f| !f.open), "a recorder that ends leaves none open: {stored:?}");
+    let lines = std::fs::read_to_string(&said).unwrap();
+    let events = |what: &str| lines.lines().filter(|l| l.contains(&format!("\"event\":\"{what}\""))).count();
+    assert_eq!(events("start"), events("end"), "{lines}");
     if freeze[1].contains(kind) {
         let [copy] = &recordings(&root.join("frozen"))[..] else { panic!("one copy") };
         assert!(ios(copy).len() > 100, "{} I/Os around it", ios(copy).len());
