@@ -4,6 +4,8 @@
 //! from. One copy grows at a time, for all findings that it is about; it takes at most half of the budget, and those that are
 //! whole leave that half free when it begins.
 
+mod interrupted;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -83,7 +85,9 @@ impl Freezer {
         let (events, received) = sync_channel(MAX_WAITING);
         let work = Work::new(shelter, options.keep_bytes);
         let thread = std::thread::Builder::new().name("iolens-freeze".to_owned());
-        let thread = thread.spawn(move || work.run(&received)).context("the thread that keeps could not be started")?;
+        let kinds = options.kinds.clone();
+        let thread =
+            thread.spawn(move || work.run(&kinds, &received)).context("the thread that keeps could not be started")?;
         Ok(Some(Freezer { feed: FreezerFeed { events, kinds: options.kinds }, thread }))
     }
 
@@ -141,8 +145,10 @@ impl Work {
         Work { shelter, keep_bytes, growing: None, kept_to_unix_ns: i64::MIN }
     }
 
-    fn run(mut self, events: &Receiver<Option<Event>>) {
+    fn run(mut self, kinds: &[String], events: &Receiver<Option<Event>>) {
         lower_this_thread();
+        let done = self.resume(kinds, wall_clock_ns());
+        self.say(done);
         loop {
             let done = match events.recv_timeout(PERIOD) {
                 Ok(Some(event)) => self.event(event, wall_clock_ns()),
@@ -179,14 +185,18 @@ impl Work {
         if event.to_ns.is_some() {
             return Ok(());
         }
-        self.make_room()?;
         let from_unix_ns = event.from_ns.saturating_sub(AROUND_NS).max(self.kept_to_unix_ns);
-        let half = self.keep_bytes / 2;
-        let mut stretch = Stretch::begin(&self.shelter, from_unix_ns, now_unix_ns, Some(half), false)?;
+        let mut stretch = self.stretch(from_unix_ns, now_unix_ns)?;
         stretch.mark(&remark(&event.summary))?;
         let from_unix_ns = stretch.copied_to_unix_ns();
         self.growing = Some(Growing { stretch, from_unix_ns, findings: BTreeMap::from([(event.what, None)]) });
         self.copy(now_unix_ns)
+    }
+
+    /// Begins a copy, for which there is room then.
+    fn stretch(&self, from_unix_ns: i64, now_unix_ns: i64) -> Result<Stretch> {
+        self.make_room()?;
+        Stretch::begin(&self.shelter, from_unix_ns, now_unix_ns, Some(self.keep_bytes / 2), false)
     }
 
     /// Copies what is new, and ends the copy where it is whole or takes its share.
@@ -239,8 +249,8 @@ mod tests {
     use super::*;
     use iolens_core::store::{Budget, Recording, stored_bytes};
 
-    fn event(from_s: i64, to_s: Option<i64>) -> Event {
-        let what = ("stall".to_owned(), Some("sda".to_owned()), from_s);
+    pub fn event(from_s: i64, to_s: Option<i64>) -> Event {
+        let what = ("stall".to_owned(), Some("sda".to_owned()), from_s * S);
         Event { what, from_ns: from_s * S, to_ns: to_s.map(|s| s * S), summary: "nothing completes".to_owned() }
     }
 

@@ -84,7 +84,10 @@ impl Shelter {
     }
 
     /// The recordings that hold something of a time, by time.
-    fn holding(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Vec<Recording>> {
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    pub fn holding(&self, from_unix_ns: i64, to_unix_ns: i64) -> Result<Vec<Recording>> {
         let mut found = Vec::new();
         let Some(root) = Root::open(&self.host_dir)? else { return Ok(found) };
         for stored in root.recordings() {
