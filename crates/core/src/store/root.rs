@@ -32,6 +32,11 @@ pub struct Stored {
 }
 
 impl Root {
+    /// The directory of copies that were kept for ever: a root of its own, one level deeper than the recordings beside it.
+    pub const SNAPSHOTS: &str = "snapshots";
+    /// That of copies around findings.
+    pub const FROZEN: &str = "frozen";
+
     /// The root at `path`, or one host's part of it (`ROOT/host=NAME`); `None` if `path` is neither: it is a recording then,
     /// or nothing of ours.
     ///
@@ -86,6 +91,24 @@ impl Root {
         let mut hosts: Vec<&str> = self.recordings.iter().map(|r| r.host.as_str()).collect();
         hosts.dedup();
         hosts
+    }
+
+    /// The copies that were kept of the recordings of `host`, which are no recordings of this root. Directories that cannot
+    /// be listed hold none.
+    pub fn copies(&self, host: &str) -> Vec<Stored> {
+        let name = Root::host_directory(host);
+        let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+        let is_host = path.file_name().is_some_and(|own| own == name.as_str());
+        let base = if is_host { path.parent().unwrap_or(&path) } else { &path };
+        let mut copies = Vec::new();
+        for place in [Root::SNAPSHOTS, Root::FROZEN].map(|place| base.join(place)) {
+            let dir = place.join(&name);
+            // A user with write access could redirect links.
+            if [&place, &dir].iter().all(|d| fs::symlink_metadata(d).is_ok_and(|m| m.is_dir())) {
+                copies.extend(recordings_of(&dir, host).unwrap_or_default());
+            }
+        }
+        copies
     }
 
     /// The directory of `host` in the root at `root`.
@@ -219,6 +242,27 @@ mod tests {
         }
         let found = open(root.path());
         assert_eq!(found.recordings().iter().map(|r| r.path.clone()).collect::<Vec<_>>(), [real]);
+    }
+
+    #[test]
+    fn copies_are_no_recordings_of_a_root_and_are_found_from_it_and_from_its_host() {
+        let root = tempfile::tempdir().expect("temporary directory");
+        record(root.path(), "a", 7, 1);
+        let kept = record(&root.path().join(Root::SNAPSHOTS), "a", 3, 1);
+        let frozen = record(&root.path().join(Root::FROZEN), "a", 5, 1);
+        record(&root.path().join(Root::FROZEN), "b", 6, 1);
+        for path in [root.path().to_owned(), root.path().join("host=a")] {
+            let found = open(&path);
+            assert_eq!(found.recordings().len(), 1);
+            let names = |of: &[Stored]| {
+                of.iter()
+                    .map(|s| s.path.strip_prefix(root.path().canonicalize().expect("there")).expect("below").to_owned())
+                    .collect::<Vec<_>>()
+            };
+            let expected = [&kept, &frozen].map(|p| p.strip_prefix(root.path()).expect("below").to_owned());
+            assert_eq!(names(&found.copies("a")), expected);
+        }
+        assert!(open(&root.path().join(Root::SNAPSHOTS)).copies("a").is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a path and a time mean: a recording, or those of a recording root that hold the time.
 
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -21,6 +22,10 @@ pub struct Chosen {
 
 /// `--at` shows so much before and after the moment.
 pub const AROUND_NS: i64 = 30_000_000_000;
+
+/// Sums begin and end with a minute, and are taken by the hour where there are days of them.
+const MINUTE_NS: i64 = 60_000_000_000;
+const HOUR_NS: i64 = 60 * MINUTE_NS;
 
 /// The one recording that is meant; of a root without a time the newest.
 ///
@@ -79,6 +84,7 @@ fn plain(path: &Path, args: &WindowArgs) -> Result<Chosen> {
 }
 
 /// A recording of a root, and the part of it that is meant.
+#[derive(Clone)]
 struct Found {
     stored: Stored,
     start_unix_ns: i64,
@@ -96,6 +102,37 @@ impl Found {
         let from = bound(self.start_unix_ns, self.from_unix_ns);
         let window = WindowArgs { at: None, from, to: bound(self.end_unix_ns, self.to_unix_ns) };
         Ok(Chosen { recording, window })
+    }
+
+    /// The part in `from_ns..to_ns`; itself if it has none.
+    fn part_of(self, from_ns: i64, to_ns: i64) -> Result<Found, Found> {
+        if self.start_unix_ns >= to_ns || self.end_unix_ns <= from_ns {
+            return Err(self);
+        }
+        let (from_unix_ns, to_unix_ns) = (self.start_unix_ns.max(from_ns), self.end_unix_ns.min(to_ns));
+        Ok(Found { from_unix_ns, to_unix_ns, ..self })
+    }
+
+    /// The part of a copy that has no I/O in common with what is around `gap`. Sums are of whole slots of its own time: where
+    /// it has sums and is cut, it is cut to those that are inside.
+    fn inside(&self, gap: &Range<i64>) -> Option<Found> {
+        let (mut from_ns, mut to_ns) = (self.from_unix_ns.max(gap.start), self.to_unix_ns.min(gap.end));
+        if self.stored.path.join("rollup").exists() {
+            let slot_ns = if to_ns.saturating_sub(from_ns) >= 24 * HOUR_NS { HOUR_NS } else { MINUTE_NS };
+            let since_start = |ns: i64| ns - self.start_unix_ns;
+            if from_ns > self.from_unix_ns {
+                from_ns += (slot_ns - since_start(from_ns) % slot_ns) % slot_ns;
+            }
+            if to_ns < self.to_unix_ns {
+                to_ns -= since_start(to_ns) % slot_ns;
+            }
+        }
+        (from_ns < to_ns).then(|| Found { from_unix_ns: from_ns, to_unix_ns: to_ns, ..self.clone() })
+    }
+
+    /// Whether the size limit left single observations.
+    fn has_ios(&self) -> bool {
+        ["io", "wal"].iter().any(|table| self.stored.path.join(table).exists())
     }
 
     fn part(&self) -> String {
@@ -140,9 +177,9 @@ fn in_root(path: &Path, args: &WindowArgs) -> Result<Option<Vec<Found>>> {
     holding(&root, from_ns.unwrap_or(i64::MIN), to_ns.unwrap_or(i64::MAX)).map(Some)
 }
 
-/// Spans of all recordings that can be read, the newest first.
-fn spans(root: &Root) -> impl Iterator<Item = Found> + '_ {
-    root.recordings().iter().rev().filter_map(|stored| match stored.span_unix_ns() {
+/// Spans of those recordings that can be read, the newest first.
+fn spans(recordings: &[Stored]) -> impl Iterator<Item = Found> + '_ {
+    recordings.iter().rev().filter_map(|stored| match stored.span_unix_ns() {
         Ok((start, end)) => Some(Found {
             stored: stored.clone(),
             start_unix_ns: start,
@@ -158,7 +195,9 @@ fn spans(root: &Root) -> impl Iterator<Item = Found> + '_ {
 }
 
 fn newest(root: &Root) -> Result<Found> {
-    let Some(found) = spans(root).next() else { bail!("{}: no recording can be read", root.path().display()) };
+    let Some(found) = spans(root.recordings()).next() else {
+        bail!("{}: no recording can be read", root.path().display())
+    };
     if root.recordings().len() > 1 {
         let (n, path) = (root.recordings().len(), found.stored.path.display().to_string());
         eprintln!("iolens: the newest of {n} recordings, {}; choose with --at or --from", escape::terminal(&path));
@@ -166,25 +205,77 @@ fn newest(root: &Root) -> Result<Found> {
     Ok(found)
 }
 
-/// What holds something of `from_ns..to_ns`, by time.
+/// What holds something of `from_ns..to_ns`, by time. Copies that were kept stand in for recordings that the size limit has
+/// removed, also for those of which it has left sums only where one copy holds all of the time.
 fn holding(root: &Root, from_ns: i64, to_ns: i64) -> Result<Vec<Found>> {
     let mut found = Vec::new();
     let mut nearest: Option<Found> = None;
     let off = |f: &Found| (f.start_unix_ns.saturating_sub(to_ns)).max(from_ns.saturating_sub(f.end_unix_ns));
-    for f in spans(root) {
-        if f.start_unix_ns < to_ns && f.end_unix_ns > from_ns {
-            let (from, to) = (f.start_unix_ns.max(from_ns), f.end_unix_ns.min(to_ns));
-            found.push(Found { from_unix_ns: from, to_unix_ns: to, ..f });
-        } else if nearest.as_ref().is_none_or(|n| off(&f) < off(n)) {
-            nearest = Some(f);
+    for f in spans(root.recordings()) {
+        match f.part_of(from_ns, to_ns) {
+            Ok(part) => found.push(part),
+            Err(f) if nearest.as_ref().is_none_or(|n| off(&f) < off(n)) => nearest = Some(f),
+            Err(_) => {}
         }
     }
+    found.sort_by_key(|f| f.start_unix_ns);
+    stand_in(root, &mut found, from_ns, to_ns);
     if found.is_empty() {
         let part = nearest.map_or(String::new(), |n| format!("; the nearest one is {}", n.part()));
         bail!("{}: no recording holds anything of this time{part}", root.path().display());
     }
-    found.sort_by_key(|f| f.start_unix_ns);
     Ok(found)
+}
+
+/// Adds copies where `found`, by time, has nothing.
+fn stand_in(root: &Root, found: &mut Vec<Found>, from_ns: i64, to_ns: i64) {
+    // What was before all recordings is meant where that is said, or where there is nothing else.
+    let bounds = found.first().zip(found.last()).map(|(first, last)| (first.from_unix_ns, last.to_unix_ns));
+    let from_ns = bounds.filter(|_| from_ns == i64::MIN).map_or(from_ns, |(first_ns, _)| first_ns);
+    let to_ns = bounds.filter(|_| to_ns == i64::MAX).map_or(to_ns, |(_, last_ns)| last_ns);
+    let sums_only = !found.is_empty() && !found.iter().any(Found::has_ios);
+    // Copies are of recordings, of which the oldest go first: nothing is missing from the newest on.
+    let missing_to_ns = root.recordings().last().map_or(to_ns, |newest| newest.start_unix_ns.min(to_ns));
+    let mut free = gaps(found, from_ns, missing_to_ns);
+    if free.is_empty() && !sums_only {
+        return;
+    }
+    let [host] = root.hosts()[..] else { return };
+    let stored = root.copies(host);
+    let mut copies: Vec<Found> = spans(&stored).filter_map(|f| f.part_of(from_ns, to_ns).ok()).collect();
+    copies.sort_by_key(|f| f.from_unix_ns - f.to_unix_ns);
+    let holds_all = |c: &&Found| bounds.is_some_and(|(from, to)| c.from_unix_ns <= from && to <= c.to_unix_ns);
+    if sums_only && let Some(copy) = copies.iter().find(holds_all) {
+        *found = vec![copy.clone()];
+    } else {
+        for copy in copies {
+            let parts: Vec<Found> = free.iter().filter_map(|gap| copy.inside(gap)).collect();
+            found.extend(parts);
+            found.sort_by_key(|f| f.from_unix_ns);
+            free = gaps(found, from_ns, missing_to_ns);
+        }
+    }
+    for copy in found.iter().filter(|f| !root.recordings().contains(&f.stored)) {
+        let path = copy.stored.path.display().to_string();
+        let (from, to) = (said(copy.from_unix_ns), said(copy.to_unix_ns));
+        eprintln!("iolens: the size limit removed I/Os; {from} to {to} is of a copy, {}", escape::terminal(&path));
+    }
+}
+
+/// Where `found`, by time, has nothing of `from_ns..to_ns`.
+fn gaps(found: &[Found], from_ns: i64, to_ns: i64) -> Vec<Range<i64>> {
+    let (mut free, mut at_ns) = (Vec::new(), from_ns);
+    for f in found {
+        if at_ns < f.from_unix_ns {
+            free.push(at_ns..f.from_unix_ns);
+        }
+        // What completes at its last instant counts in it.
+        at_ns = at_ns.max(f.to_unix_ns.saturating_add(1));
+    }
+    if at_ns < to_ns {
+        free.push(at_ns..to_ns);
+    }
+    free
 }
 
 fn unix_ns(t: Timestamp) -> i64 {
@@ -251,6 +342,61 @@ mod tests {
         assert_eq!(all(WindowArgs::default()).expect("found"), [(0, 100)], "the newest");
         let gap = refusal(all(window(wall(310), wall(320))));
         assert!(gap.contains("nearest") && gap.contains("--from 2026-11-18T11:08:20Z --to"), "{gap}");
+    }
+
+    #[test]
+    fn copies_stand_in_for_what_the_size_limit_removed_and_nothing_is_counted_twice() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        let place = |place: &str| tmp.path().join(place);
+        record(tmp.path(), "a", 1000, 1100);
+        record(tmp.path(), "a", 1300, 1400);
+        record(&place(Root::SNAPSHOTS), "a", 0, 100);
+        record(&place(Root::FROZEN), "a", 50, 200);
+        record(&place(Root::FROZEN), "a", 1050, 1250);
+        record(&place(Root::FROZEN), "b", 1200, 1300);
+        let host = tmp.path().join("host=a");
+        for path in [tmp.path(), &host] {
+            let all = |from, to| {
+                let found = all(path, &window(wall(from), wall(to))).expect("found");
+                let of = |c: &Chosen| super::super::window::resolve(&c.recording, &c.window).expect("a window");
+                let unix = |c: &Chosen| {
+                    let (start, range) = (c.recording.meta().start_unix_ns - EPOCH, of(c));
+                    ((start + range.start) / S, (start + range.end) / S)
+                };
+                found.iter().map(unix).collect::<Vec<_>>()
+            };
+            assert_eq!(all(60, 90), [(60, 90)], "the longest of those that hold it");
+            assert_eq!(all(0, 300), [(0, 50), (50, 200)]);
+            assert_eq!(all(1020, 1350), [(1020, 1100), (1100, 1250), (1300, 1350)], "recordings first");
+            assert_eq!(all(1060, 1090), [(1060, 1090)]);
+        }
+        let frozen = place(Root::FROZEN).canonicalize().expect("there");
+        let at = |s| {
+            let found = in_root(tmp.path(), &WindowArgs { at: wall(s), ..Default::default() })?;
+            anyhow::Ok(found.expect("a root").iter().map(|f| f.stored.path.starts_with(&frozen)).collect::<Vec<_>>())
+        };
+        assert_eq!((at(150).expect("held"), at(1075).expect("held")), (vec![true], vec![false, true]));
+        assert_eq!(at(1065).expect("held"), [false]);
+        assert!(refusal(at(600)).contains("nearest"));
+        let before = window(None, wall(1100));
+        assert_eq!(ranges(all(tmp.path(), &before).expect("found")), [(0, 100)], "not what was before all recordings");
+        let gone = host.join(Root::recording_directory(EPOCH + 1000 * S));
+        std::fs::remove_dir_all(gone.join("io")).expect("removes");
+        assert_eq!(at(1085).expect("held"), [true], "of the recording sums are left");
+        assert_eq!(at(1065).expect("held"), [false], "the copy does not hold all of it");
+    }
+
+    #[test]
+    fn copies_with_sums_are_cut_at_whole_minutes() {
+        let tmp = tempfile::tempdir().expect("a directory");
+        record(tmp.path(), "a", 1000, 1100);
+        record(&tmp.path().join(Root::SNAPSHOTS), "a", 830, 1100);
+        let parts = || ranges(all(tmp.path(), &window(wall(800), wall(1100))).expect("found"));
+        assert_eq!(parts(), [(0, 170), (0, 100)]);
+        let copy = tmp.path().join(Root::SNAPSHOTS).join("host=a").join(Root::recording_directory(EPOCH + 830 * S));
+        std::fs::create_dir(copy.join("rollup")).expect("makes");
+        assert_eq!(parts(), [(0, 120), (0, 100)]);
+        assert_eq!(ranges(all(tmp.path(), &window(wall(840), wall(850))).expect("found")), [(10, 20)], "as asked");
     }
 
     #[test]

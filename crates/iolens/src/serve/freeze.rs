@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use iolens_core::private::Access;
-use iolens_core::store::remove_recording;
+use iolens_core::store::{Root, remove_recording};
 use iolens_observe::topology::{lower_this_thread, wall_clock_ns};
 
 use super::stretch::{Shelter, Stretch};
@@ -31,8 +31,6 @@ const SETTLED_NS: i64 = 5 * SECOND_NS;
 const PERIOD: Duration = Duration::from_secs(10);
 /// Findings that may wait to be looked at; beyond that one is not kept.
 const MAX_WAITING: usize = 256;
-/// The directory in a recording root: a root of its own, one level deeper than the recordings beside it.
-const FROZEN: &str = "frozen";
 
 /// Which findings are kept, and how much of the disk that may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,7 +78,7 @@ impl Freezer {
         if options.kinds.is_empty() {
             return Ok(None);
         }
-        let into = root.join(FROZEN).join(host_dir.file_name().unwrap_or_default());
+        let into = root.join(Root::FROZEN).join(host_dir.file_name().unwrap_or_default());
         let shelter = Shelter { host_dir: host_dir.to_owned(), into, access };
         let (events, received) = sync_channel(MAX_WAITING);
         let work = Work::new(shelter, options.keep_bytes);

@@ -8,8 +8,6 @@ use iolens_core::store::{Root, stored_bytes};
 
 use super::stretch::{Kept, Shelter, Stretch};
 
-/// The directory of snapshots in a recording root: a root of its own, one level deeper than the recordings beside it.
-const SNAPSHOTS: &str = "snapshots";
 /// Left free on the disk for others.
 const SPARE_BYTES: u64 = 64 << 20;
 
@@ -43,7 +41,7 @@ impl std::error::Error for NoRoom {}
 impl Snapshots {
     /// Of the recordings in `host_dir` of `root`, which take up to `keep_bytes` in all.
     pub fn new(root: &Path, host_dir: &Path, keep_bytes: u64, access: Access) -> Snapshots {
-        let into = root.join(SNAPSHOTS).join(host_dir.file_name().unwrap_or_default());
+        let into = root.join(Root::SNAPSHOTS).join(host_dir.file_name().unwrap_or_default());
         let shelter = Shelter { host_dir: host_dir.to_owned(), into, access };
         shelter.clean();
         Snapshots { root: root.to_owned(), shelter, keep_bytes }
