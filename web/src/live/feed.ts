@@ -56,7 +56,7 @@ const SILENCE_MS = 30_000;
  * Follows the server's events without a gap and without repetitions, over breaks of the connection.
  *
  * The browser's own reconnection is never waited for: it would ask with the first address for what was heard long ago, and
- * the events have no numbers for a `Last-Event-ID`. Instead each connection asks for what came after the last slot heard.
+ * a new `EventSource` cannot say which event was the last. Instead each connection asks for what came after the last slot heard.
  */
 export class Feed {
   #source: Source | null = null;

@@ -1,87 +1,24 @@
 //! Slots of 100 ms for those who watch: the last ten minutes in memory, and what comes.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+mod feed;
+
+use std::sync::Arc;
 
 use iolens_core::analysis::Window;
 use iolens_core::analysis::stream::order::Hold;
 use iolens_core::analysis::timeline::{GroupBy, GroupKey, Row, Timeline, TimelinePlan};
 use iolens_core::model::{DevId, Device};
 use iolens_recorder::Seen;
-use tokio::sync::broadcast::{Receiver, Sender};
 
 use crate::engine::rows::{device_keys, group_name};
 use crate::present::html::Names;
 use crate::present::zoom::{Format, ZoomWriter};
+pub use feed::{Feed, Happened, Since};
 
 /// Length of a slot.
 pub const STEP_NS: i64 = 100_000_000;
 /// A slot waits so long for I/Os that were in flight in it; longer ones count from then on.
 const MAX_WAIT: Hold = Hold { spans: 1 << 18, ns: 1_000_000_000 };
-/// Rows that a watcher may be late: half a minute of ten devices.
-const MAX_WAITING: usize = 4096;
-
-/// Idle slots aside, what happened so long ago is known.
-const RECENT_NS: i64 = 600_000_000_000;
-/// With very many busy devices less of it.
-const MAX_RECENT_BYTES: usize = 16 << 20;
-
-/// What those who watch hear of.
-#[derive(Debug, Clone)]
-pub struct Happened {
-    /// `slot` or `finding`.
-    pub event: &'static str,
-    /// A JSON object.
-    pub data: Arc<str>,
-}
-
-/// Takes what happens to those who watch, and remembers it for those who come later.
-#[derive(Debug)]
-pub struct Feed {
-    rows: Sender<Happened>,
-    recent: Mutex<Recent>,
-}
-
-/// What happened lately, each with its Unix time, in order.
-#[derive(Debug, Default)]
-struct Recent {
-    rows: VecDeque<(i64, Happened)>,
-    bytes: usize,
-}
-
-impl Feed {
-    /// Without subscribers.
-    pub fn new() -> Arc<Feed> {
-        Arc::new(Feed { rows: Sender::new(MAX_WAITING), recent: Mutex::default() })
-    }
-
-    /// Something happened at `at_unix_ns`. `is_idle`: those who come later need not hear of it.
-    pub fn say(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
-        let happened = Happened { event, data: data.into() };
-        // Under the lock, so that those who come now hear of it once.
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_idle {
-            recent.bytes += data.len();
-            recent.rows.push_back((at_unix_ns, happened.clone()));
-            while recent.bytes > MAX_RECENT_BYTES
-                || recent.rows.front().is_some_and(|(at_ns, _)| *at_ns < at_unix_ns - RECENT_NS)
-            {
-                let Some((_, old)) = recent.rows.pop_front() else { break };
-                recent.bytes -= old.data.len();
-            }
-        }
-        // There may be no client.
-        drop(self.rows.send(happened));
-    }
-
-    /// What happened after `since_unix_ns`, as far as it is remembered, and what comes from now on.
-    pub fn watch(&self, since_unix_ns: i64) -> (VecDeque<Happened>, Receiver<Happened>) {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = recent.rows.iter().filter(|(at_ns, _)| *at_ns > since_unix_ns);
-        (since.map(|(_, happened)| happened.clone()).collect(), self.rows.subscribe())
-    }
-}
-
 /// Makes rows.
 #[derive(Debug)]
 pub struct Live {
@@ -189,7 +126,7 @@ mod tests {
         };
         assert!(live.take(&seen(&[], S)).is_empty());
         let feed = live.feed();
-        let (before, mut rows) = feed.watch(0);
+        let (before, mut rows) = feed.watch(Since::Time(0));
         assert!(before.is_empty(), "a slot is complete when nothing that began in it can come");
         let in_flight = live.take(&seen(&[S + 150_000_000, S + 151_000_000], 4 * S));
         assert_eq!(in_flight, [InFlight { dev, busy_ns: 3_000_000, area_ns: 4_000_000 }]);
@@ -203,21 +140,10 @@ mod tests {
         assert_eq!((first["r_per_s"].as_f64(), first["r_us"].as_f64()), (Some(20.0), Some(2000.0)), "{found:?}");
         assert_eq!(first["time_s"].as_f64(), Some(1_795_000_001.2));
         assert!(found.iter().all(|r| r["time_s"].as_f64() > Some(1_795_000_000.0)), "from the session's start");
-        let later = |since_ns: i64| feed.watch(1_795_000_000 * S + since_ns).0;
+        let later = |since_ns: i64| feed.watch(Since::Time(1_795_000_000 * S + since_ns)).0;
         assert_eq!(later(0).len(), 1, "idle slots are left out");
         assert_eq!((later(S).len(), later(S + 200_000_000).len()), (1, 0), "it ends 1.2 s after the start");
         live.take(&seen(&[620 * S + 50_000_000], 625 * S));
         assert_eq!(later(0).len(), 1, "ten minutes later it is forgotten");
-    }
-
-    #[test]
-    fn what_is_remembered_is_bounded() {
-        let feed = Feed::new();
-        let text = "x".repeat(1 << 20);
-        for i in 0..40 {
-            feed.say(i, "slot", &text, false);
-        }
-        let (recent, _rows) = feed.watch(i64::MIN);
-        assert_eq!(recent.len(), MAX_RECENT_BYTES >> 20);
     }
 }

@@ -267,6 +267,7 @@ fn wait(child: &mut Child) -> Result<std::process::ExitStatus> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::serve::live::Since;
     use iolens_core::model::{RecorderCost, RecordingMeta, Source};
     use iolens_core::store::{RecordingWriter, WriterOptions};
 
@@ -369,7 +370,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let live = Feed::new();
-        let (_, mut watcher) = live.watch(0);
+        let (_, mut watcher) = live.watch(Since::Now);
         let outlets =
             Outlets { command: Some(format!("cat >> {}", out.display())), live, access: Access::OWNER, freeze: None };
         let found = Found::default();

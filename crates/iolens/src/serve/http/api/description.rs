@@ -105,7 +105,7 @@ pub const ENDPOINTS: &[Endpoint] = &[
     ),
     get(
         "live",
-        "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, missed",
+        "What happens, as server-sent events: slot (a row of zoom for each device and 100 ms), finding, missed (how many events; null: not known)",
         &["since"],
         &[],
     ),
@@ -162,6 +162,11 @@ fn parameter(name: &str) -> (Value, &'static str) {
     }
 }
 
+/// Whether its answer is events that come for as long as they are heard.
+fn is_stream(e: &Endpoint) -> bool {
+    e.name == "live"
+}
+
 /// `GET /api/v1/openapi.json`.
 ///
 /// # Errors
@@ -181,6 +186,12 @@ fn document() -> Value {
 }
 
 fn path(e: &Endpoint) -> Value {
+    let headers = is_stream(e).then(|| {
+        json!({
+            "name": "Last-Event-ID", "in": "header", "required": false, "schema": { "type": "string" },
+            "description": "The last id that was heard, as browsers say it: first what came after it, whatever since says",
+        })
+    });
     let parameters: Vec<Value> = e
         .parameters
         .iter()
@@ -188,11 +199,15 @@ fn path(e: &Endpoint) -> Value {
             let (schema, description) = parameter(name);
             json!({ "name": name, "in": "query", "required": e.method == "post", "schema": schema, "description": description })
         })
+        .chain(headers)
         .collect();
     let properties: Map<String, Value> = e.keys.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
     let answer = json!({ "type": "object", "required": e.keys, "properties": properties });
     let problem = json!({ "type": "object", "required": ["type", "title", "status", "detail"] });
-    let mut content = json!({ "application/json": { "schema": answer } });
+    let mut content = match is_stream(e) {
+        true => json!({ "text/event-stream": {} }),
+        false => json!({ "application/json": { "schema": answer } }),
+    };
     if e.parameters.contains(&"format") {
         content["text/csv"] = json!({});
         content["application/vnd.apache.arrow.stream"] = json!({});

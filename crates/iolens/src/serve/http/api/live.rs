@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::unfold;
@@ -15,18 +15,27 @@ use super::super::problem::Problem;
 use super::description::parameters;
 use super::params::Params;
 use crate::engine::Instant;
+use crate::serve::live::{Happened, Since};
 
-/// `GET /api/v1/live`: what happened after `since`, then an event `slot` for each device and 100 ms, `finding` where one begins or ends, `missed` with a number where this client was too slow.
+/// Sent by a browser that connects again: the last `id` that it heard.
+const LAST_EVENT_ID: &str = "last-event-id";
+
+/// `GET /api/v1/live`: what happened after the event that `Last-Event-ID` names, or after `since`; then an event `slot` for each
+/// device and 100 ms, `finding` where one begins or ends, `missed` where events are missing, with their number.
 ///
 /// # Errors
 /// Nothing is recorded, or too many watch.
-pub async fn live(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Problem> {
+pub async fn live(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let params = Params::of(&uri, parameters("live"))?;
-    let since_ns = match params.time("since")? {
-        None => i64::MAX,
-        Some(Instant::Wall(t)) => i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX),
+    let mut since = match params.time("since")? {
+        None => Since::Now,
+        Some(Instant::Wall(t)) => Since::Time(i64::try_from(t.as_nanosecond()).unwrap_or(i64::MAX)),
         Some(Instant::SinceStart(_)) => return Err(Problem::bad("since: give a wall-clock time")),
     };
+    // A client that comes again comes with the address of the first time.
+    if let Some(id) = headers.get(LAST_EVENT_ID) {
+        since = Since::Event(id.to_str().ok().and_then(|id| id.parse().ok()));
+    }
     let Some(feed) = &app.live else {
         return Err(Problem::new(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -35,18 +44,74 @@ pub async fn live(State(app): State<Arc<App>>, uri: Uri) -> Result<Response, Pro
     };
     let place = Arc::clone(&app.watchers).try_acquire_owned();
     let place = place.map_err(|_| Problem::busy("too many watch already"))?;
-    let (recent, rows) = feed.watch(since_ns);
+    let (recent, rows) = feed.watch(since);
     let events = unfold((recent, rows, place), |(mut recent, mut rows, place)| async move {
         let next = match recent.pop_front() {
             Some(happened) => Ok(happened),
             None => rows.recv().await,
         };
         let event = match next {
-            Ok(happened) => Event::default().event(happened.event).data(happened.data),
+            Ok(happened) => event(&happened),
             Err(RecvError::Lagged(n)) => Event::default().event("missed").data(n.to_string()),
             Err(RecvError::Closed) => return None,
         };
         Some((Ok::<_, Infallible>(event), (recent, rows, place)))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+fn event(happened: &Happened) -> Event {
+    let event = Event::default().event(happened.event).data(&happened.data);
+    match happened.id {
+        Some(id) => event.id(id.to_string()),
+        None => event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::PathBuf;
+
+    use axum::body::Body;
+    use axum::http::Request;
+    use http_body_util::BodyExt as _;
+    use tower::ServiceExt as _;
+
+    use super::super::super::guard::Rules;
+    use super::super::super::router;
+    use super::super::super::tests::block_on;
+    use super::*;
+    use crate::serve::live::Feed;
+
+    /// The first `n` events of a client that has heard `id` last.
+    fn events(app: &Arc<App>, id: Option<&str>, n: usize) -> Vec<String> {
+        let builder = Request::builder().uri("/api/v1/live?since=1700000000").header("host", "localhost");
+        let builder = id.iter().fold(builder, |b, id| b.header("Last-Event-ID", *id));
+        let request = builder.body(Body::empty()).unwrap();
+        block_on(async {
+            let response = router(Arc::clone(app)).oneshot(request).await.unwrap();
+            let (mut body, mut text) = (response.into_body(), String::new());
+            while text.matches("\n\n").count() < n {
+                let frame = body.frame().await.unwrap().unwrap();
+                text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+            }
+            text.split("\n\n").filter(|e| !e.is_empty()).map(str::to_owned).collect()
+        })
+    }
+
+    #[test]
+    fn a_client_goes_on_after_the_last_event_that_it_has_heard() {
+        let feed = Feed::new();
+        let app = App::new(PathBuf::from("/nonexistent"), Arc::default(), Rules::default());
+        let app = Arc::new(App { live: Some(Arc::clone(&feed)), ..app });
+        feed.say(1_800_000_000_000_000_000, "slot", "{\"a\":1}", false);
+        feed.say(1_800_000_001_000_000_000, "finding", "{\"a\":2}", false);
+        let all = events(&app, None, 2);
+        assert!(all[0].contains("event: slot\ndata: {\"a\":1}") && all[1].contains("event: finding"), "{all:?}");
+        let id = |event: &str| event.lines().find_map(|l| l.strip_prefix("id: ")).map(str::to_owned).unwrap();
+        assert_eq!(events(&app, Some(&id(&all[0])), 1), all[1..], "whatever its first address asked for");
+        let lost = events(&app, Some("7-7"), 3);
+        assert_eq!((lost[0].as_str(), &lost[1..]), ("event: missed\ndata: null", &all[..]));
+    }
 }

@@ -1,0 +1,227 @@
+//! What those who watch hear of, and what is remembered of it for those who come later, or come again.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use iolens_observe::topology::wall_clock_ns;
+use tokio::sync::broadcast::{Receiver, Sender};
+
+/// Rows that a watcher may be late: half a minute of ten devices.
+const MAX_WAITING: usize = 4096;
+/// Idle slots aside, what happened so long ago is known.
+const RECENT_NS: i64 = 600_000_000_000;
+/// With very many busy devices less of it.
+const MAX_RECENT_BYTES: usize = 16 << 20;
+/// Findings that are known for longer: some MiB.
+const MAX_FINDINGS: usize = 4096;
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub struct Happened {
+    /// Where to go on after it; idle slots, which nobody needs twice, have none.
+    pub id: Option<EventId>,
+    /// `slot`, `finding` or `missed`.
+    pub event: &'static str,
+    /// JSON.
+    pub data: Arc<str>,
+}
+
+/// Names an event for a client that comes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventId {
+    /// When its recorder began, which no other one did.
+    feed_unix_ns: i64,
+    /// Its number there, from 1 on.
+    n: u64,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.feed_unix_ns, self.n)
+    }
+}
+
+impl FromStr for EventId {
+    type Err = ();
+
+    fn from_str(s: &str) -> Result<EventId, ()> {
+        let (feed, n) = s.split_once('-').ok_or(())?;
+        Ok(EventId { feed_unix_ns: feed.parse().map_err(drop)?, n: n.parse().map_err(drop)? })
+    }
+}
+
+/// What somebody who begins to watch has heard already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// Nothing, and only what comes is of interest.
+    Now,
+    /// What happened up to this Unix time in nanoseconds.
+    Time(i64),
+    /// What came up to this event; `None` where what the client says is no event's name.
+    Event(Option<EventId>),
+}
+
+/// Takes what happens to those who watch, and remembers it for those who come later.
+#[derive(Debug)]
+pub struct Feed {
+    begun_unix_ns: i64,
+    rows: Sender<Happened>,
+    recent: Mutex<Recent>,
+}
+
+/// What happened lately, each with its Unix time, in order.
+#[derive(Debug, Default)]
+struct Recent {
+    rows: VecDeque<(i64, Happened)>,
+    bytes: usize,
+    /// Findings that were in `rows`.
+    findings: VecDeque<(i64, Happened)>,
+    /// Number of the last event.
+    last: u64,
+    /// Number of the newest event that is in neither.
+    forgotten: u64,
+}
+
+impl Recent {
+    fn remember(&mut self, at_unix_ns: i64, happened: &Happened) {
+        self.bytes += happened.data.len();
+        self.rows.push_back((at_unix_ns, happened.clone()));
+        while self.bytes > MAX_RECENT_BYTES
+            || self.rows.front().is_some_and(|(at_ns, _)| *at_ns < at_unix_ns - RECENT_NS)
+        {
+            let Some((at_ns, old)) = self.rows.pop_front() else { break };
+            self.bytes -= old.data.len();
+            if old.event == "finding" {
+                self.findings.push_back((at_ns, old));
+            } else {
+                self.forget(&old);
+            }
+        }
+        while self.findings.len() > MAX_FINDINGS {
+            let Some((_, old)) = self.findings.pop_front() else { break };
+            self.forget(&old);
+        }
+    }
+
+    fn forget(&mut self, old: &Happened) {
+        self.forgotten = self.forgotten.max(old.id.map_or(0, |id| id.n));
+    }
+
+    /// What came after event `n`, and before it, where something of that is forgotten, how many events.
+    fn after(&self, n: u64) -> VecDeque<Happened> {
+        let is_later = |h: &Happened| h.id.is_some_and(|id| id.n > n);
+        let all = self.findings.iter().chain(&self.rows).map(|(_, h)| h);
+        let mut later: VecDeque<Happened> = all.filter(|h| is_later(h)).cloned().collect();
+        if self.forgotten > n {
+            let known = later.iter().filter(|h| h.id.is_some_and(|id| id.n <= self.forgotten)).count();
+            later.push_front(missed(Some((self.forgotten - n).saturating_sub(known as u64))));
+        }
+        later
+    }
+}
+
+/// Says that so many events are missing; `None`: it is not known how many.
+fn missed(events: Option<u64>) -> Happened {
+    let data = events.map_or("null".to_owned(), |n| n.to_string());
+    Happened { id: None, event: "missed", data: data.into() }
+}
+
+impl Feed {
+    /// Without subscribers.
+    pub fn new() -> Arc<Feed> {
+        let (begun_unix_ns, rows) = (wall_clock_ns(), Sender::new(MAX_WAITING));
+        Arc::new(Feed { begun_unix_ns, rows, recent: Mutex::default() })
+    }
+
+    /// Something happened at `at_unix_ns`. `is_idle`: those who come later need not hear of it.
+    pub fn say(&self, at_unix_ns: i64, event: &'static str, data: &str, is_idle: bool) {
+        // Under the lock, so that those who come now hear of it once.
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut happened = Happened { id: None, event, data: data.into() };
+        if !is_idle {
+            recent.last += 1;
+            happened.id = Some(EventId { feed_unix_ns: self.begun_unix_ns, n: recent.last });
+            recent.remember(at_unix_ns, &happened);
+        }
+        // There may be no client.
+        drop(self.rows.send(happened));
+    }
+
+    /// What happened after `since`, as far as it is remembered, and what comes from now on. Where an event's name says what
+    /// was heard last, an event `missed` comes before what came after a gap.
+    pub fn watch(&self, since: Since) -> (VecDeque<Happened>, Receiver<Happened>) {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match since {
+            Since::Now => VecDeque::new(),
+            Since::Time(unix_ns) => {
+                let since = recent.findings.iter().chain(&recent.rows).filter(|(at_ns, _)| *at_ns > unix_ns);
+                since.map(|(_, happened)| happened.clone()).collect()
+            }
+            Since::Event(Some(id)) if id.feed_unix_ns == self.begun_unix_ns && id.n <= recent.last => {
+                recent.after(id.n)
+            }
+            // Of another recorder, which may have seen more than was heard: all that this one knows came later.
+            Since::Event(_) => {
+                let mut all = recent.after(0);
+                all.retain(|h| h.event != "missed");
+                all.push_front(missed(None));
+                all
+            }
+        };
+        (before, self.rows.subscribe())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const S: i64 = 1_000_000_000;
+
+    fn said(feed: &Feed, since: Since) -> Vec<String> {
+        feed.watch(since).0.iter().map(|h| format!("{} {}", h.event, h.data)).collect()
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let feed = Feed::new();
+        let text = "x".repeat(1 << 20);
+        for i in 0..40 {
+            feed.say(i, "slot", &text, false);
+        }
+        let (recent, _rows) = feed.watch(Since::Time(i64::MIN));
+        assert_eq!(recent.len(), MAX_RECENT_BYTES >> 20);
+        for i in 0..MAX_FINDINGS as i64 + 9 {
+            feed.say(i * 700 * S, "finding", "{}", false);
+        }
+        assert_eq!(feed.watch(Since::Time(i64::MIN)).0.len(), MAX_FINDINGS + 1);
+    }
+
+    #[test]
+    fn who_comes_again_hears_what_came_after_the_last_event_and_what_is_missing() {
+        let feed = Feed::new();
+        let (_, mut rows) = feed.watch(Since::Now);
+        feed.say(S, "slot", "1", false);
+        feed.say(2 * S, "finding", "2", false);
+        feed.say(3 * S, "slot", "idle", true);
+        feed.say(4 * S, "slot", "3", false);
+        let ids: Vec<Option<EventId>> = std::iter::from_fn(|| rows.try_recv().ok()).map(|h| h.id).collect();
+        assert!(ids[2].is_none() && ids.iter().flatten().all(|id| id.to_string().parse() == Ok(*id)), "{ids:?}");
+        let (first, third) = (Since::Event(ids[0]), Since::Event(ids[3]));
+        assert_eq!(said(&feed, first), ["finding 2", "slot 3"]);
+        assert!(said(&feed, third).is_empty() && said(&feed, Since::Now).is_empty());
+        // Ten minutes later rows are forgotten, findings are not.
+        feed.say(700 * S, "slot", "4", false);
+        assert_eq!(said(&feed, first), ["missed 1", "finding 2", "slot 4"]);
+        assert_eq!(said(&feed, third), ["slot 4"]);
+        for (name, what) in [("x", "no name"), ("1-2", "another recorder's"), ("1-x", "no name")] {
+            let id = Since::Event(name.parse().ok());
+            assert_eq!(said(&feed, id), ["missed null", "finding 2", "slot 4"], "{what}");
+        }
+        let ahead = EventId { n: 99, ..ids[0].unwrap() };
+        assert_eq!(said(&feed, Since::Event(Some(ahead)))[0], "missed null");
+    }
+}
