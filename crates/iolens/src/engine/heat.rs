@@ -11,7 +11,7 @@ use iolens_core::store::{IoColumns, Recording, RollupHistograms, read_rollups_wi
 
 use super::layers::Layers;
 use super::rows::DeviceFilter;
-use super::{WindowArgs, choose, decode, rollups, source, window};
+use super::{WindowArgs, choose, decode, parallel, rollups, source, window};
 
 /// Which time of an I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,16 +82,16 @@ impl HeatPlan<'_> {
         let from_ns = parts.iter().map(|p| unix(p).start).min().unwrap_or(0);
         let to_ns = parts.iter().map(|p| unix(p).end).max().unwrap_or(0);
         let column_ns = ((to_ns - from_ns) / self.width.max(1) as i64).max(1);
-        let mut heat = Heat {
+        let empty = || Heat {
             unix_ns: from_ns..to_ns,
             column_ns,
             columns: vec![CallHistogram::default(); self.width],
             unknown: 0,
         };
-        for (recording, range) in &parts {
-            self.add(recording, range.clone(), &mut heat)?;
-        }
-        Ok(heat)
+        let add =
+            |heat: &mut Heat, _, (recording, range): &(Recording, Range<i64>)| self.add(recording, range.clone(), heat);
+        let heats = parallel::shared(&parts, empty, add)?;
+        Ok(heats.into_iter().reduce(Heat::joined).unwrap_or_else(empty))
     }
 
     fn add(&self, recording: &Recording, mut range: Range<i64>, heat: &mut Heat) -> Result<()> {
@@ -155,6 +155,12 @@ impl HeatPlan<'_> {
 }
 
 impl Heat {
+    /// With what another thread counted in the same columns.
+    fn joined(mut self, other: Heat) -> Heat {
+        self.columns.iter_mut().zip(&other.columns).for_each(|(own, of)| own.merge(of));
+        Heat { unknown: self.unknown + other.unknown, ..self }
+    }
+
     /// The picture in `height` rows, each the same factor longer than the one before: their bounds in nanoseconds, one more
     /// than rows, and the counts column by column.
     pub fn cells(&self, height: usize) -> (Vec<f64>, Vec<Vec<u64>>) {

@@ -14,6 +14,7 @@ pub mod layers;
 pub mod names;
 pub mod overview;
 pub mod page;
+mod parallel;
 pub mod patience;
 pub mod report;
 pub mod report_tables;

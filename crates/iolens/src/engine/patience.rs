@@ -27,6 +27,11 @@ pub fn until<T>(deadline: Instant, work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// When the work of this thread must have ended, to hand on to threads that do a part of it.
+pub fn deadline() -> Option<Instant> {
+    DEADLINE.get()
+}
+
 /// Called by engines between batches, on the thread that was asked.
 ///
 /// # Errors

@@ -1,12 +1,13 @@
 //! Rows over the recordings of a root, from the coarsest source that carries the step.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, bail};
 
-use super::choose;
 use super::view::{Tier, View};
 use super::{RowArgs, WindowArgs, rows::DeviceFilter};
+use super::{choose, parallel};
 use iolens_core::analysis::timeline::Row;
 
 /// What a series is of.
@@ -49,20 +50,31 @@ impl Series<'_> {
             bail!("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch");
         }
         self.rows.step = Some(step_ns);
-        let mut shown = 0;
+        let mut views = Vec::new();
         for c in chosen {
             let filter = DeviceFilter::of(&c.recording.meta().devices, self.devices)?;
-            let view = View::of_tier(c, &self.rows, Tier::Coarsest)?.of_devices(filter);
-            let start_unix_ns = view.recording.meta().start_unix_ns;
-            view.show(start_unix_ns, |row, name| {
-                shown += 1;
-                if shown > MAX_ROWS {
-                    bail!("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch");
-                }
-                show(row, name);
-                Ok(())
-            })?;
+            views.push(View::of_tier(c, &self.rows, Tier::Coarsest)?.of_devices(filter));
         }
+        let count = AtomicUsize::new(0);
+        let counted = || match count.fetch_add(1, Ordering::Relaxed) {
+            n if n < MAX_ROWS => Ok(()),
+            _ => bail!("more than {MAX_ROWS} rows: choose a longer step or a shorter stretch"),
+        };
+        if let [view] = views.as_slice() {
+            view.show(view.recording.meta().start_unix_ns, |row, name| counted().map(|()| show(row, name)))?;
+            return Ok(step_ns);
+        }
+        let gather = |parts: &mut Vec<(usize, Vec<(Row, String)>)>, i: usize, view: &View| {
+            let mut rows = Vec::new();
+            view.show(view.recording.meta().start_unix_ns, |row, name| {
+                counted().map(|()| rows.push((row.clone(), name.to_owned())))
+            })?;
+            parts.push((i, rows));
+            Ok(())
+        };
+        let mut parts = parallel::shared(&views, Vec::new, gather)?.concat();
+        parts.sort_unstable_by_key(|(i, _)| *i);
+        parts.iter().flat_map(|(_, rows)| rows).for_each(|(row, name)| show(row, name));
         Ok(step_ns)
     }
 }

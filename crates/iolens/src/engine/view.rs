@@ -114,14 +114,14 @@ impl View {
     ///
     /// # Errors
     /// The recording cannot be read, or `show` failed.
-    pub fn show(self, shift_ns: i64, mut show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
+    pub fn show(&self, shift_ns: i64, mut show: impl FnMut(&Row, &str) -> Result<()>) -> Result<()> {
         let View { recording, range, tables, rolled, devices, timeline } = self;
         let (meta, by) = (recording.meta(), timeline.by);
         // Who names devices means them, whatever they are above.
-        let layers = if devices.is_all() { Layers::of(&recording, by)? } else { Layers::default() };
+        let layers = if devices.is_all() { Layers::of(recording, by)? } else { Layers::default() };
         layers.say();
         let names = match by {
-            GroupBy::Cgroup | GroupBy::File => names::read(&recording, range.end)?,
+            GroupBy::Cgroup | GroupBy::File => names::read(recording, range.end)?,
             GroupBy::All | GroupBy::Device | GroupBy::Process => Names::default(),
         };
         let counts = |dev| layers.counts(dev) && devices.has(dev);
@@ -129,22 +129,22 @@ impl View {
             let (from_ns, to_ns) = (row.from_ns + shift_ns, row.to_ns + shift_ns);
             show(&Row { from_ns, to_ns, ..row }, &group_name(&meta.devices, &names, row.key))
         };
-        let mut rest = range;
-        if let Some(Rolled { step_s, until_ns }) = rolled {
+        let mut rest = range.clone();
+        if let Some(Rolled { step_s, until_ns }) = *rolled {
             let end_ns = rest.end.min(until_ns);
             let plan = TimelinePlan { window: Window::new(rest.start, end_ns), ..timeline.clone() };
-            rollups::rows(&recording, step_s, &plan, counts, end_ns)?.into_iter().try_for_each(&mut shifted)?;
+            rollups::rows(recording, step_s, &plan, counts, end_ns)?.into_iter().try_for_each(&mut shifted)?;
             rest.start = end_ns;
         }
         if rest.is_empty() {
             return Ok(());
         }
-        let timeline = TimelinePlan { window: Window::new(rest.start, rest.end), ..timeline };
-        match &tables {
+        let timeline = TimelinePlan { window: Window::new(rest.start, rest.end), ..timeline.clone() };
+        match tables {
             Some(tables) => {
-                tables::rows(&recording, tables, &timeline, counts, rest.end)?.into_iter().try_for_each(shifted)
+                tables::rows(recording, tables, &timeline, counts, rest.end)?.into_iter().try_for_each(shifted)
             }
-            None => each_row(&recording, rest, timeline, counts, shifted),
+            None => each_row(recording, rest, timeline, counts, shifted),
         }
     }
 }
